@@ -1,0 +1,128 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#     http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+
+"""Whether the kernel has the huge pages that a guest needs.
+
+Pure: figures in, figures out.
+"""
+
+from collections.abc import Iterable, Mapping
+import dataclasses
+
+from nova_numa_guard import guests
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Pool:
+    """The huge pages of one size on one host node, as the kernel counts them.
+
+    Documentation/admin-guide/mm/hugetlbpage.rst in the kernel's source says
+    what each file means.
+
+    :param node: id of the host's NUMA node
+    :param page_size: KiB
+    :param total: pages in the pool, surplus ones included
+    :param free: pages that nobody has touched
+    :param surplus: pages above nr_hugepages, given back when they are freed
+    """
+
+    node: int
+    page_size: int
+    total: int
+    free: int
+    surplus: int = 0
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Bound:
+    """What limits one page size on the host as a whole.
+
+    :param reserved: pages that processes mapped and have not touched yet; the
+        kernel keeps them from everybody else, but not on which node
+    :param overcommit: pages that the kernel may add to the pools on demand
+    :param mount_free: pages that the hugetlbfs mount of that size may still
+        give out, or None if the mount has no limit
+    """
+
+    reserved: int = 0
+    overcommit: int = 0
+    mount_free: int | None = None
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Shortage:
+    """A pool that cannot hold what a guest needs from it.
+
+    :param node: id of the host's NUMA node
+    :param page_size: KiB
+    :param needed: pages
+    :param available: pages, fewer than needed
+    """
+
+    node: int
+    page_size: int
+    needed: int
+    available: int
+
+    def __str__(self) -> str:
+        return (
+            f'huge pages of {self.page_size} KiB on host NUMA node '
+            f'{self.node}: needed {self.needed}, available {self.available}'
+        )
+
+
+def host_wide(pools: Iterable[Pool], page_size: int, bound: Bound) -> int:
+    """How many pages of one size one more guest may take from the host.
+
+    :param pools: the pools of that size, of every node
+    :param page_size: KiB
+    """
+    free = sum(pool.free for pool in pools if pool.page_size == page_size)
+    limits = [free - bound.reserved]
+    if bound.mount_free is not None:
+        limits.append(bound.mount_free)
+    return max(0, min(limits))
+
+
+def shortages(
+    needs: Iterable[guests.PageNeed],
+    pools: Iterable[Pool],
+    bounds: Mapping[int, Bound],
+) -> tuple[Shortage, ...]:
+    """The pools that are too small for a guest; empty if it fits.
+
+    A pool that is not in *pools* has no pages. The host-wide bound is given
+    out in the order of the needs, so that of a guest with several cells the
+    later ones are named.
+
+    :param needs: at most one entry per pool
+    :param pools: every pool of the page sizes that are needed
+    :param bounds: host-wide bounds by page size in KiB
+    """
+    pools = tuple(pools)
+    free = {(pool.node, pool.page_size): pool.free for pool in pools}
+    left: dict[int, int] = {}
+    found = []
+    for need in needs:
+        size = need.page_size
+        if size not in left:
+            left[size] = host_wide(pools, size, bounds.get(size, Bound()))
+        available = min(free.get((need.node, size), 0), left[size])
+        if need.pages > available:
+            found.append(Shortage(need.node, size, need.pages, available))
+        left[size] -= min(need.pages, available)
+    return tuple(found)
+
+
+def may_overcommit(bound: Bound | None) -> bool:
+    """Whether the kernel may make up for a shortage with surplus pages."""
+    return bound is not None and bound.overcommit > 0

@@ -1,0 +1,243 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#     http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+
+"""A libvirt domain's XML: its page needs, and its ``<numatune>``.
+
+Pure: text in, text out. Nova's configuration objects change from release to
+release; the XML that they write does not.
+
+``<memory>`` binds the whole QEMU process through its cpuset, ``<memnode>``
+the memory of one guest cell through mbind(2)
+(https://libvirt.org/formatdomain.html#numa-node-tuning). Nova writes both, in
+mode strict. The guard drops the first, so that QEMU's own memory may come
+from any node, and keeps the second strict where there are huge pages.
+"""
+
+from collections.abc import Mapping
+import enum
+
+from lxml import etree
+from oslo_utils import strutils, units
+
+from nova_numa_guard import guests
+
+
+class SmallPagePolicy(enum.Enum):
+    """The memory policy of a guest cell with small pages.
+
+    AUTO is STRICT for a guest that is preallocated, and PREFERRED otherwise.
+    """
+
+    AUTO = 'auto'
+    PREFERRED = 'preferred'
+    LOCAL = 'local'
+    STRICT = 'strict'
+
+
+def read_cells(xml: str) -> tuple[guests.GuestCell, ...]:
+    """The guest's NUMA cells that are bound to a host node.
+
+    :param xml: the XML of a domain, as Nova writes it or libvirt prints it
+    :raises ValueError: this is not the XML of a domain
+    """
+    root = _parse(xml)
+    page_sizes = _page_sizes(root)
+    memory = {
+        int(cell.get('id', index)): _kib(cell.get('memory'), cell.get('unit'))
+        for index, cell in enumerate(root.iterfind('./cpu/numa/cell'))
+    }
+    return tuple(
+        guests.GuestCell(
+            node=int(memnode.get('nodeset', '')),
+            memory=memory[int(memnode.get('cellid', ''))],
+            page_size=page_sizes.get(int(memnode.get('cellid', ''))),
+        )
+        for memnode in root.iterfind('./numatune/memnode')
+        if int(memnode.get('cellid', '')) in memory
+    )
+
+
+def apply(xml: str, policy: SmallPagePolicy) -> str:
+    """Write the guard's ``<numatune>`` instead of Nova's.
+
+    XML without ``<memnode>`` (floating guests) and that of confidential
+    guests is returned as it is: the memory of SEV-SNP and TDX guests comes
+    from guest_memfd, which has no such policy. Nothing but ``<numatune>`` is
+    changed, and doing it twice is doing it once.
+
+    :raises ValueError: this is not the XML of a domain
+    """
+    root = _parse(xml)
+    numatune = root.find('./numatune')
+    if numatune is None or numatune.find('memnode') is None:
+        return xml
+    if root.find('./launchSecurity') is not None:
+        return xml
+
+    if policy is SmallPagePolicy.AUTO:
+        policy = (
+            SmallPagePolicy.STRICT
+            if is_preallocated(root)
+            else SmallPagePolicy.PREFERRED
+        )
+    page_sizes = _page_sizes(root)
+    for memory in numatune.findall('memory'):
+        if memory.get('mode') == 'strict':
+            _remove(memory)
+    for memnode in numatune.findall('memnode'):
+        if int(memnode.get('cellid', '')) in page_sizes:
+            continue
+        if policy is SmallPagePolicy.LOCAL:
+            _remove(memnode)
+        else:
+            memnode.set('mode', policy.value)
+    if len(numatune) == 0:
+        _remove(numatune)
+    return _text(root, xml)
+
+
+def restore(xml: str, nodes: Mapping[int, int]) -> str:
+    """Write Nova's ``<numatune>`` instead of the guard's.
+
+    Nova's live migration looks for ``<memory>`` and for the ``<memnode>`` of
+    every cell (nova.virt.libvirt.migration), and fails where one is missing.
+    XML that has ``<memory>`` already is returned as it is.
+
+    :param nodes: the host node of each guest cell, for the cells whose
+        ``<memnode>`` is gone
+    :raises ValueError: this is not the XML of a domain
+    """
+    root = _parse(xml)
+    numatune = root.find('./numatune')
+    if numatune is not None and numatune.find('memory') is not None:
+        return xml
+    bound = {} if numatune is None else _nodesets(numatune)
+    nodesets = {
+        cell: bound.get(cell, str(nodes.get(cell, '')))
+        for cell in range(len(root.findall('./cpu/numa/cell')))
+    }
+    if not nodesets or not all(nodesets.values()):
+        return xml
+
+    if numatune is None:
+        numatune = etree.Element('numatune')
+        numatune.tail = '\n'
+        root.append(numatune)
+    for child in list(numatune):
+        numatune.remove(child)
+    used = sorted({int(node) for node in nodesets.values()})
+    etree.SubElement(
+        numatune,
+        'memory',
+        {'mode': 'strict', 'nodeset': ','.join(map(str, used))},
+    )
+    for cell, nodeset in nodesets.items():
+        etree.SubElement(
+            numatune,
+            'memnode',
+            {'cellid': str(cell), 'mode': 'strict', 'nodeset': nodeset},
+        )
+    return _text(root, xml)
+
+
+def is_preallocated(root: etree._Element) -> bool:
+    """Whether the kernel allocates all of the guest's memory at its start.
+
+    A passed-through device (VFIO, vhost-vdpa) has all of it pinned for DMA;
+    locked memory is what Nova gives realtime guests and hw:locked_memory.
+    """
+    return any(
+        root.find(path) is not None
+        for path in (
+            './memoryBacking/locked',
+            './memoryBacking/allocation[@mode="immediate"]',
+            './devices/hostdev[@type="pci"]',
+            './devices/interface[@type="hostdev"]',
+            './devices/interface[@type="vdpa"]',
+        )
+    )
+
+
+def _parse(xml: str) -> etree._Element:
+    try:
+        root = etree.fromstring(xml.encode())
+    except etree.XMLSyntaxError as exc:
+        raise ValueError(f'not the XML of a domain: {exc}') from exc
+    if root.tag != 'domain':
+        raise ValueError(f'not the XML of a domain, but of a {root.tag!r}')
+    return root
+
+
+def _page_sizes(root: etree._Element) -> dict[int, int]:
+    """The huge page size of each guest cell that has huge pages, in KiB.
+
+    ``<page nodeset=…>`` names guest cells; without nodeset it means all that
+    no other names.
+    """
+    sizes: dict[int, int] = {}
+    rest = None
+    for page in root.iterfind('./memoryBacking/hugepages/page'):
+        size = _kib(page.get('size'), page.get('unit'))
+        nodeset = page.get('nodeset')
+        if nodeset is None:
+            rest = size
+        else:
+            sizes.update(dict.fromkeys(_parse_nodeset(nodeset), size))
+    if rest is not None:
+        for index, cell in enumerate(root.iterfind('./cpu/numa/cell')):
+            sizes.setdefault(int(cell.get('id', index)), rest)
+    return sizes
+
+
+def _parse_nodeset(text: str) -> set[int]:
+    """The numbers in libvirt's list of nodes, such as ``0-3,^2,8``."""
+    chosen: set[int] = set()
+    for part in text.split(','):
+        first, _, last = part.strip().lstrip('^').partition('-')
+        span = set(range(int(first), int(last or first) + 1))
+        chosen = chosen - span if '^' in part else chosen | span
+    return chosen
+
+
+def _nodesets(numatune: etree._Element) -> dict[int, str]:
+    return {
+        int(memnode.get('cellid', '')): memnode.get('nodeset', '')
+        for memnode in numatune.iterfind('memnode')
+    }
+
+
+def _kib(value: str | None, unit: str | None) -> int:
+    """A size in KiB; libvirt's own unit is KiB where none is given."""
+    if value is None:
+        raise ValueError('a size is missing')
+    size = strutils.string_to_bytes(
+        f'{value}{unit or "KiB"}', unit_system='mixed', return_int=True
+    )
+    return int(size) // units.Ki
+
+
+def _remove(element: etree._Element) -> None:
+    """Remove an element, and the white space that indents it."""
+    parent = element.getparent()
+    assert parent is not None
+    before = element.getprevious()
+    if element.getnext() is None:  # the indent that follows is the parent's
+        if before is not None:
+            before.tail = element.tail
+        else:
+            parent.text = None
+    parent.remove(element)
+
+
+def _text(root: etree._Element, original: str) -> str:
+    text = etree.tostring(root, encoding='unicode')
+    return text + '\n' if original.endswith('\n') else text

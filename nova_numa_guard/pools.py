@@ -1,0 +1,162 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#     http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+
+"""The one reader of the kernel's NUMA and huge-page files.
+
+The files are described in Documentation/admin-guide/mm/hugetlbpage.rst and
+Documentation/ABI/stable/sysfs-devices-node of the kernel's source. Everything
+is read below a root folder, so that a test or a container can show another
+machine's files.
+"""
+
+from collections.abc import Callable
+import os
+import pathlib
+import re
+
+from nova_numa_guard import availability
+
+_NODE = re.compile(r'node(\d+)')
+_PAGES = re.compile(r'hugepages-(\d+)kB')
+
+
+class UnreadableError(Exception):
+    """A file of the kernel is missing, or does not hold what it should.
+
+    :param path: the file
+    :param reason: in words
+    """
+
+    def __init__(self, path: pathlib.Path, reason: str) -> None:
+        super().__init__(f'cannot read {path}: {reason}')
+        self.path = path
+        self.reason = reason
+
+
+class Kernel:
+    """The kernel's counts of huge pages, read anew at every call.
+
+    :param root: the folder below which ``sys`` and ``proc`` are
+    """
+
+    def __init__(
+        self,
+        root: str | os.PathLike[str] = '/',
+        statvfs: Callable[[str], os.statvfs_result] = os.statvfs,
+    ) -> None:
+        self.root = pathlib.Path(root)
+        self._statvfs = statvfs
+
+    def nodes(self) -> tuple[int, ...]:
+        """The ids of the host's NUMA nodes, which may be sparse.
+
+        :raises UnreadableError:
+        """
+        top = self.root / 'sys/devices/system/node'
+        found = self._numbers(top, _NODE)
+        if not found:
+            raise UnreadableError(top, 'it lists no NUMA node')
+        return found
+
+    def pools(self, page_size: int | None = None) -> list[availability.Pool]:
+        """The pools of every node, by node and size.
+
+        A node that does not know a page size has no pool of it.
+
+        :param page_size: KiB; every size if it is None
+        :raises UnreadableError:
+        """
+        found = []
+        for node in self.nodes():
+            top = self.root / f'sys/devices/system/node/node{node}/hugepages'
+            for size in self._numbers(top, _PAGES):
+                if page_size not in (None, size):
+                    continue
+                pool = top / f'hugepages-{size}kB'
+                found.append(
+                    availability.Pool(
+                        node=node,
+                        page_size=size,
+                        total=self._count(pool / 'nr_hugepages'),
+                        free=self._count(pool / 'free_hugepages'),
+                        surplus=self._count(pool / 'surplus_hugepages'),
+                    )
+                )
+        return found
+
+    def bound(self, page_size: int) -> availability.Bound:
+        """What limits a page size that the host knows, on the whole host.
+
+        :param page_size: KiB
+        :raises UnreadableError:
+        """
+        top = self.root / f'sys/kernel/mm/hugepages/hugepages-{page_size}kB'
+        return availability.Bound(
+            reserved=self._count(top / 'resv_hugepages'),
+            overcommit=self._count(top / 'nr_overcommit_hugepages'),
+            mount_free=self._mount_free(page_size),
+        )
+
+    def _mount_free(self, page_size: int) -> int | None:
+        """Pages that hugetlbfs mounts may still give out; None: no limit.
+
+        Of several mounts with limits the roomiest counts, because which of
+        them libvirt takes is its own affair.
+        """
+        mounts = self.root / 'proc/self/mounts'
+        paths = {
+            fields[1]: None
+            for fields in map(str.split, self._read(mounts).splitlines())
+            if len(fields) > 2 and fields[2] == 'hugetlbfs'
+        }
+        limits = []
+        for path in paths:
+            try:
+                stat = self._statvfs(path)
+            except OSError as exc:
+                raise UnreadableError(
+                    pathlib.Path(path), exc.strerror or str(exc)
+                ) from exc
+            if stat.f_bsize != page_size * 1024:
+                continue
+            if stat.f_blocks <= 0:  # hugetlbfs says 0 or -1 for "no limit"
+                return None
+            limits.append(stat.f_bavail)
+        return max(limits, default=None)
+
+    def _numbers(
+        self, folder: pathlib.Path, name: re.Pattern[str]
+    ) -> tuple[int, ...]:
+        """The numbers in the names of a folder's entries, in order."""
+        try:
+            entries = os.listdir(folder)
+        except OSError as exc:
+            raise UnreadableError(folder, exc.strerror or str(exc)) from exc
+        matches = map(name.fullmatch, entries)
+        return tuple(sorted(int(match[1]) for match in matches if match))
+
+    def _count(self, path: pathlib.Path) -> int:
+        text = self._read(path).strip()
+        if not (text.isascii() and text.isdigit()):
+            raise UnreadableError(
+                path, f'{text[:40]!r} is not a number of pages'
+            )
+        return int(text)
+
+    @staticmethod
+    def _read(path: pathlib.Path) -> str:
+        try:
+            return path.read_text()
+        except OSError as exc:
+            raise UnreadableError(path, exc.strerror or str(exc)) from exc
+        except UnicodeDecodeError as exc:
+            raise UnreadableError(path, 'it is not text') from exc

@@ -1,0 +1,155 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#     http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+
+"""Ask the kernel for the huge pages of a guest that is about to be built."""
+
+import os
+from typing import Any, NoReturn
+
+from nova import exception
+from nova.compute import task_states
+from nova.compute import utils as compute_utils
+import nova.conf
+from oslo_log import log as logging
+from oslo_utils import units
+
+from nova_numa_guard import availability, guests, pools
+
+CONF = nova.conf.CONF
+LOG = logging.getLogger(__name__)
+
+EVENT = 'compute_numa_guard_page_check'
+SMALL_PAGE = os.sysconf('SC_PAGESIZE') // units.Ki
+
+
+class PageCheck:
+    """The check of huge pages on one compute host.
+
+    :param kernel: where the figures come from
+    """
+
+    def __init__(self, kernel: pools.Kernel) -> None:
+        self.kernel = kernel
+
+    def before_spawn(self, context: Any, instance: Any, host: str) -> None:
+        """Refuse a guest that the host has no pages for.
+
+        :param host: the name of this compute host
+        :raises nova.exception.ComputeResourcesUnavailable: the build goes to
+            the next host
+        """
+        mode = CONF.numa_guard.page_check
+        if mode == 'off':
+            return
+        shortage = self._shortage(instance)
+        if not shortage:
+            return
+        if mode == 'warn':
+            LOG.warning(
+                'Started although the kernel lacks pages, because '
+                '[numa_guard] page_check is "warn": %s',
+                shortage,
+                instance=instance,
+            )
+        elif is_rebuild_in_place(instance, host):
+            LOG.warning(
+                'Started although the kernel lacks pages, because the '
+                'rebuild has removed the guest already: %s',
+                shortage,
+                instance=instance,
+            )
+        else:
+            refuse(context, instance, host, shortage)
+
+    def _shortage(self, instance: Any) -> str:
+        """What is missing, in words; empty if nothing is."""
+        needs = page_needs(instance)
+        if not needs:
+            return ''
+        sizes = {need.page_size for need in needs}
+        try:
+            found = [p for size in sizes for p in self.kernel.pools(size)]
+            known = {pool.page_size for pool in found}
+            bounds = {size: self.kernel.bound(size) for size in known}
+        except pools.UnreadableError as exc:
+            LOG.warning(
+                'Huge pages are not checked, and the guest may fail to '
+                'start: %s',
+                exc,
+                instance=instance,
+            )
+            return ''
+        short = availability.shortages(needs, found, bounds)
+        text = '; '.join(map(str, short))
+        if text and all(
+            availability.may_overcommit(bounds.get(s.page_size)) for s in short
+        ):
+            LOG.warning(
+                'Started although the pools are too small, because the '
+                'kernel may add to them (nr_overcommit_hugepages): %s',
+                text,
+                instance=instance,
+            )
+            return ''
+        return text
+
+
+def page_needs(instance: Any) -> tuple[guests.PageNeed, ...]:
+    """The huge pages that a claimed instance needs, by pool."""
+    topology = instance.numa_topology
+    return guests.page_needs(
+        (
+            guests.GuestCell(
+                node=cell.id,
+                memory=cell.memory * units.Ki,
+                page_size=cell.pagesize,
+            )
+            for cell in (topology.cells if topology else ())
+        ),
+        SMALL_PAGE,
+    )
+
+
+def is_rebuild_in_place(instance: Any, host: str) -> bool:
+    """Whether Nova has destroyed the guest already to build it anew here.
+
+    Nova takes it for granted that such a spawn does not lack resources, and
+    would drop the allocation. An evacuation spawns in the same task state,
+    while the instance still names the host that it comes from.
+    """
+    return bool(
+        instance.task_state == task_states.REBUILD_SPAWNING
+        and instance.host == host
+    )
+
+
+def refuse(context: Any, instance: Any, host: str, shortage: str) -> NoReturn:
+    """Log a refusal, make it an event of the instance action, and raise it.
+
+    The event is what an operator finds with the numbers in it; the fault that
+    Nova leaves on the server says only that hosts were exhausted.
+
+    :raises nova.exception.ComputeResourcesUnavailable:
+    """
+    LOG.warning('Refused to start: %s', shortage, instance=instance)
+    refusal = exception.ComputeResourcesUnavailable(reason=shortage)
+    try:
+        with compute_utils.EventReporter(context, EVENT, host, instance.uuid):
+            raise refusal
+    except Exception as exc:
+        if exc is not refusal:
+            LOG.warning(
+                'The refusal could not be recorded as an event: %s',
+                exc,
+                instance=instance,
+            )
+    raise refusal
