@@ -26,9 +26,15 @@ from collections.abc import Mapping
 import enum
 
 from lxml import etree
-from oslo_utils import strutils, units
+from oslo_utils import units
 
 from nova_numa_guard import guests
+
+# Bytes, by libvirt's unit in lower case: k and KiB are 1024, kB is 1000.
+_UNITS = {'b': 1, 'byte': 1, 'bytes': 1}
+for _power, _prefix in enumerate('kmgtpe', start=1):
+    _UNITS[_prefix] = _UNITS[f'{_prefix}ib'] = 1024**_power
+    _UNITS[f'{_prefix}b'] = 1000**_power
 
 
 class SmallPagePolicy(enum.Enum):
@@ -134,7 +140,7 @@ def restore(xml: str, nodes: Mapping[int, int]) -> str:
         root.append(numatune)
     for child in list(numatune):
         numatune.remove(child)
-    used = sorted({int(node) for node in nodesets.values()})
+    used = sorted(set().union(*map(_parse_nodeset, nodesets.values())))
     etree.SubElement(
         numatune,
         'memory',
@@ -216,13 +222,15 @@ def _nodesets(numatune: etree._Element) -> dict[int, str]:
 
 
 def _kib(value: str | None, unit: str | None) -> int:
-    """A size in KiB; libvirt's own unit is KiB where none is given."""
-    if value is None:
-        raise ValueError('a size is missing')
-    size = strutils.string_to_bytes(
-        f'{value}{unit or "KiB"}', unit_system='mixed', return_int=True
-    )
-    return int(size) // units.Ki
+    """A size in KiB, rounded up as libvirt does.
+
+    :param unit: KiB if it is None
+    """
+    try:
+        size = int(value or '') * _UNITS[(unit or 'KiB').lower()]
+    except (KeyError, ValueError) as exc:
+        raise ValueError(f'not a size: {value!r} {unit!r}') from exc
+    return -(-size // units.Ki)
 
 
 def _remove(element: etree._Element) -> None:

@@ -27,6 +27,7 @@ from nova_numa_guard import availability
 
 _NODE = re.compile(r'node(\d+)')
 _PAGES = re.compile(r'hugepages-(\d+)kB')
+_ESCAPE = re.compile(r'\\([0-7]{3})')
 
 
 class UnreadableError(Exception):
@@ -78,7 +79,8 @@ class Kernel:
         found = []
         for node in self.nodes():
             top = self.root / f'sys/devices/system/node/node{node}/hugepages'
-            for size in self._numbers(top, _PAGES):
+            # Before Linux 6.1 only nodes with memory have this folder.
+            for size in self._numbers(top, _PAGES, optional=True):
                 if page_size not in (None, size):
                     continue
                 pool = top / f'hugepages-{size}kB'
@@ -114,9 +116,9 @@ class Kernel:
         """
         mounts = self.root / 'proc/self/mounts'
         paths = {
-            fields[1]: None
-            for fields in map(str.split, self._read(mounts).splitlines())
-            if len(fields) > 2 and fields[2] == 'hugetlbfs'
+            _ESCAPE.sub(lambda octal: chr(int(octal[1], 8)), fields[1]): None
+            for line in self._read(mounts).split('\n')
+            if len(fields := line.split(' ')) > 2 and fields[2] == 'hugetlbfs'
         }
         limits = []
         for path in paths:
@@ -134,12 +136,17 @@ class Kernel:
         return max(limits, default=None)
 
     def _numbers(
-        self, folder: pathlib.Path, name: re.Pattern[str]
+        self,
+        folder: pathlib.Path,
+        name: re.Pattern[str],
+        optional: bool = False,
     ) -> tuple[int, ...]:
         """The numbers in the names of a folder's entries, in order."""
         try:
             entries = os.listdir(folder)
         except OSError as exc:
+            if optional and isinstance(exc, FileNotFoundError):
+                return ()
             raise UnreadableError(folder, exc.strerror or str(exc)) from exc
         matches = map(name.fullmatch, entries)
         return tuple(sorted(int(match[1]) for match in matches if match))
@@ -155,8 +162,6 @@ class Kernel:
     @staticmethod
     def _read(path: pathlib.Path) -> str:
         try:
-            return path.read_text()
+            return os.fsdecode(path.read_bytes())
         except OSError as exc:
             raise UnreadableError(path, exc.strerror or str(exc)) from exc
-        except UnicodeDecodeError as exc:
-            raise UnreadableError(path, 'it is not text') from exc

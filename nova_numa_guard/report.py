@@ -52,6 +52,16 @@ def decode(text: object) -> Report | None:
         version = int(record['version'])
         if version != VERSION:
             return None
-        return Report(reserved_memory=int(record['reserved_memory']))
-    except (AttributeError, KeyError, TypeError, ValueError) as exc:
+        report = Report(reserved_memory=int(record['reserved_memory']))
+        if report.reserved_memory < 0:
+            raise ValueError('reserved_memory is negative')
+        return report
+    except (
+        ArithmeticError,  # Infinity
+        AttributeError,
+        LookupError,
+        RecursionError,  # [[[[…
+        TypeError,
+        ValueError,
+    ) as exc:
         raise ValueError(f'not a record of the guard: {text!r:.200}') from exc

@@ -15,12 +15,11 @@
 import os
 from typing import Any, NoReturn
 
-from nova import exception
+from nova import exception, objects
 from nova.compute import task_states
-from nova.compute import utils as compute_utils
 import nova.conf
 from oslo_log import log as logging
-from oslo_utils import units
+from oslo_utils import timeutils, units
 
 from nova_numa_guard import availability, guests, pools
 
@@ -142,14 +141,25 @@ def refuse(context: Any, instance: Any, host: str, shortage: str) -> NoReturn:
     """
     LOG.warning('Refused to start: %s', shortage, instance=instance)
     refusal = exception.ComputeResourcesUnavailable(reason=shortage)
+    now = timeutils.utcnow(with_timezone=True)
+    # Written whole, and not by Nova's EventReporter: that finishes the first
+    # event of a name, so that of a build which several hosts refuse it would
+    # keep the figures of the last host under the name of the first.
+    event = objects.InstanceActionEvent(
+        context,
+        event=EVENT,
+        host=host,
+        start_time=now,
+        finish_time=now,
+        result='Error',
+        details=refusal.format_message(),
+    )
     try:
-        with compute_utils.EventReporter(context, EVENT, host, instance.uuid):
-            raise refusal
+        event.create(instance.uuid, context.request_id)
     except Exception as exc:
-        if exc is not refusal:
-            LOG.warning(
-                'The refusal could not be recorded as an event: %s',
-                exc,
-                instance=instance,
-            )
+        LOG.warning(
+            'The refusal could not be recorded as an event: %s',
+            exc,
+            instance=instance,
+        )
     raise refusal

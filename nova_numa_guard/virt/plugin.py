@@ -48,7 +48,8 @@ class DriverLocator(plugin.PluginBase):
     @classmethod
     def load(cls, plugin_name: str) -> Self:
         extend_nova_virt()
-        return super().load(plugin_name)
+        locator: Self = super().load(plugin_name)
+        return locator
 
     def describe(self) -> Any:
         return objects.host_info.HostPluginInfo(

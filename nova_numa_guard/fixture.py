@@ -1,0 +1,78 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#     http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+
+"""A fixture for tests of any project: another machine's kernel files.
+
+It needs the library ``fixtures``, which the guard itself does not.
+"""
+
+import pathlib
+
+import fixtures
+
+from nova_numa_guard import pools
+
+
+class KernelFixture(fixtures.Fixture):
+    """A folder with the kernel's huge-page files, and a reader of it.
+
+    After setUp, ``root`` is the folder and ``kernel`` reads it. It begins
+    without a NUMA node, and without a hugetlbfs mount.
+    """
+
+    root: pathlib.Path
+    kernel: pools.Kernel
+
+    def _setUp(self) -> None:
+        self.root = pathlib.Path(self.useFixture(fixtures.TempDir()).path)
+        self.kernel = pools.Kernel(self.root)
+        self._write('proc/self/mounts', '')
+
+    def set_pool(
+        self,
+        node: int,
+        page_size: int,
+        total: int,
+        free: int,
+        surplus: int = 0,
+    ) -> None:
+        """Make a pool, or change it; sizes are in KiB, counts in pages."""
+        pool = self._pool(node, page_size)
+        self._write(f'{pool}/nr_hugepages', total)
+        self._write(f'{pool}/free_hugepages', free)
+        self._write(f'{pool}/surplus_hugepages', surplus)
+
+    def set_bound(
+        self, page_size: int, reserved: int = 0, overcommit: int = 0
+    ) -> None:
+        """Set the host-wide counts of a page size."""
+        top = f'sys/kernel/mm/hugepages/hugepages-{page_size}kB'
+        self._write(f'{top}/resv_hugepages', reserved)
+        self._write(f'{top}/nr_overcommit_hugepages', overcommit)
+
+    def steal(self, node: int, page_size: int, pages: int) -> None:
+        """Take free pages, as a process that Nova does not know would."""
+        name = f'{self._pool(node, page_size)}/free_hugepages'
+        free = int((self.root / name).read_text())
+        self._write(name, free - pages)
+
+    @staticmethod
+    def _pool(node: int, page_size: int) -> str:
+        return (
+            f'sys/devices/system/node/node{node}/hugepages/'
+            f'hugepages-{page_size}kB'
+        )
+
+    def _write(self, name: str, content: object) -> None:
+        path = self.root / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(f'{content}\n')

@@ -1,0 +1,191 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#     http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+
+"""Nova's API, conductor, scheduler, placement and computes in one process.
+
+The computes are Nova's fake libvirt with the guard's driver on it, and each
+has kernel files of its own, which show the pages that its libvirt shows.
+"""
+
+import fixtures
+from nova.tests.fixtures import libvirt as fakelibvirt
+from nova.tests.functional.libvirt import base
+from nova.virt.libvirt import guest as libvirt_guest
+from oslo_utils import units
+
+from nova_numa_guard import conf, fixture
+from nova_numa_guard.scheduler import filters, weights
+
+DRIVER = 'numa_guard.NUMAGuardDriver'
+HUGE = {'hw:mem_page_size': '2048'}
+PINNED = {'hw:cpu_policy': 'dedicated'}
+SMALL = {'hw:numa_nodes': '1'}
+
+
+def host_info(*cells, cpus=8):
+    """A host for Nova's fake libvirt.
+
+    :param cells: for each NUMA cell its pages by size in KiB
+    :param cpus: CPUs of the host as a whole
+    """
+    cores = cpus // len(cells)
+    info = fakelibvirt.HostInfo(
+        cpu_nodes=len(cells),
+        cpu_sockets=1,
+        cpu_cores=cores,
+        cpu_threads=1,
+        # Nova's fake libvirt hands this out where MiB are asked for.
+        kB_mem=sum(
+            size * pages for pools in cells for size, pages in pools.items()
+        )
+        // units.Ki,
+    )
+    for cell, pools in zip(info.numa_topology.cells, cells, strict=True):
+        cell.memory = sum(size * pages for size, pages in pools.items())
+        cell.mempages = fakelibvirt.create_mempages(pools.items())
+    return info
+
+
+def pages(small_mib, huge=0, giant=0):
+    """A cell's pages: MiB of 4 KiB pages, 2 MiB pages, 1 GiB pages."""
+    return {
+        4: small_mib * units.Ki // 4,
+        2048: huge,
+        units.Mi: giant,
+    }
+
+
+class RecordedXML(fixtures.Fixture):
+    """The XML that Nova handed to libvirt, by server."""
+
+    def _setUp(self):
+        self.written = {}
+        create = libvirt_guest.Guest.create
+
+        def record(xml, host):
+            guest = create(xml, host)
+            self.written[guest.uuid] = xml
+            return guest
+
+        self.useFixture(
+            fixtures.MonkeyPatch(
+                'nova.virt.libvirt.guest.Guest.create', staticmethod(record)
+            )
+        )
+
+
+class GuardTestCase(base.ServersTestBase):
+    """Servers on computes with the guard; starts none by itself."""
+
+    ADMIN_API = True
+    api_major_version = 'v2.1'
+    microversion = 'latest'
+    CAST_AS_CALL = False
+    GUARD = {'isolation': 'host'}
+
+    def setUp(self):
+        self.kernels = {}
+        super().setUp()
+        self.xml = self.useFixture(RecordedXML()).written
+
+    def _setup_compute_service(self):
+        self.flags(compute_driver=DRIVER)
+
+    def _setup_scheduler_service(self):
+        conf.register_opts(filters.CONF)
+        self.flags(group='numa_guard', **self.GUARD)
+        enabled = list(filters.CONF.filter_scheduler.enabled_filters)
+        self.flags(
+            group='filter_scheduler',
+            available_filters=[
+                'nova.scheduler.filters.all_filters',
+                f'{filters.__name__}.NUMAGuardFilter',
+            ],
+            enabled_filters=[
+                *enabled,
+                'NUMAGuardFilter',
+                'NUMATopologyFilter',
+            ],
+            weight_classes=[
+                'nova.scheduler.weights.all_weighers',
+                f'{weights.__name__}.NUMAGuardWeigher',
+            ],
+        )
+        return self.start_service('scheduler')
+
+    def start_host(self, name, *cells, cpus=8):
+        """Start a compute whose kernel has just the pages that Nova sees.
+
+        Half of its CPUs, the lower ones of each cell, are shared.
+        """
+        info = host_info(*cells, cpus=cpus)
+        size = cpus // len(cells)
+        ids = range(cpus)
+        self.flags(
+            group='compute',
+            cpu_shared_set=','.join(
+                str(i) for i in ids if i % size < size // 2
+            ),
+            cpu_dedicated_set=','.join(
+                str(i) for i in ids if i % size >= size // 2
+            ),
+        )
+        self.start_compute(hostname=name, host_info=info)
+        kernel = self.useFixture(fixture.KernelFixture())
+        for cell in info.numa_topology.cells:
+            for page in cell.mempages:
+                if page.size > 4:
+                    kernel.set_pool(
+                        cell.id, page.size, total=page.total, free=page.total
+                    )
+                    kernel.set_bound(page.size)
+        self.kernels[name] = kernel
+        self.computes[name].driver.page_check.kernel = kernel.kernel
+
+    def take_down(self, host):
+        """Stop a compute, and tell Nova that it is gone."""
+        self.computes[host].stop()
+        self.api.put_service_force_down(
+            self.computes[host].service_ref.uuid, True
+        )
+
+    def flavor(self, memory_mb=1024, vcpu=1, **specs):
+        return self._create_flavor(
+            memory_mb=memory_mb, vcpu=vcpu, disk=1, extra_spec=specs
+        )
+
+    def boot(self, flavor, expected_state='ACTIVE', **kwargs):
+        return self._create_server(
+            flavor_id=flavor,
+            networks='none',
+            expected_state=expected_state,
+            **kwargs,
+        )
+
+    def host_of(self, server):
+        return self.api.get_server(server['id'])['OS-EXT-SRV-ATTR:host']
+
+    def events(self, server, name='compute_numa_guard_page_check'):
+        """The events of one name, the earliest first: (host, details)."""
+        found = []
+        for action in self.api.get_instance_actions(server['id']):
+            detail = self.api.api_get(
+                '/servers/{}/os-instance-actions/{}'.format(
+                    server['id'], action['request_id']
+                )
+            ).body['instanceAction']
+            found += [
+                (event['start_time'], event['host'], event['details'])
+                for event in detail['events']
+                if event['event'] == name
+            ]
+        return [(host, details) for _, host, details in sorted(found)]

@@ -1,0 +1,76 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#     http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+
+"""Reports from the field that need a scheduler and a claim to show.
+
+Each is named after its symptom; the number is that of the bug report, where
+there is a public one.
+"""
+
+from tests.functional import base
+
+
+class FieldCasesTest(base.GuardTestCase):
+    def test_1811886_giant_page_is_not_counted_for_small_page_guests(self):
+        """Case 1: 1 GiB of small pages, one 1 GiB page, two pinned guests."""
+        self.start_host('host1', base.pages(1024, giant=1), cpus=4)
+        self.flags(reserved_host_memory_mb=0)
+        flavor = self.flavor(memory_mb=1024, **base.PINNED)
+        self.boot(flavor)
+        self.boot(flavor, expected_state='ERROR')
+
+    def test_1734204_each_request_sees_the_pages_of_its_size_only(self):
+        """Case 2: 256 MiB in small pages, 64 huge ones of which 32 used."""
+        self.start_host('host1', base.pages(128, huge=64))
+        self.flags(reserved_host_memory_mb=0)
+        huge = self.flavor(memory_mb=64, **base.HUGE)
+        self.boot(huge)
+        self.kernels['host1'].steal(0, 2048, 32)
+        self.boot(
+            self.flavor(memory_mb=66, **base.HUGE), expected_state='ERROR'
+        )
+        self.boot(self.flavor(memory_mb=128, **base.SMALL))
+        self.boot(huge)
+
+    def test_1810977_small_pages_overcommit_and_huge_pages_do_not(self):
+        """Case 3: ram_allocation_ratio 2 on a cell of 1 GiB small pages."""
+        self.flags(initial_ram_allocation_ratio=2.0, reserved_host_memory_mb=0)
+        self.start_host('host1', base.pages(1024, huge=512))
+        small = self.flavor(memory_mb=1024, **base.SMALL)
+        self.boot(small)
+        self.boot(small)
+        huge = self.flavor(memory_mb=1024, **base.HUGE)
+        self.boot(huge)
+        self.kernels['host1'].steal(0, 2048, 512)
+        self.boot(huge, expected_state='ERROR')
+
+    def test_one_host_of_six_lacks_the_page_size(self):
+        """Case 19: that host is passed over, the other five are judged."""
+        self.flags(reserved_host_memory_mb=0)
+        for i in range(6):
+            cell = base.pages(4096, huge=16, giant=1)
+            if i == 0:
+                del cell[1048576]
+            self.start_host(f'host{i}', cell)
+        flavor = self.flavor(memory_mb=1024, **{'hw:mem_page_size': '1048576'})
+        hosts = set()
+        for _ in range(5):
+            server = self.boot(flavor)
+            host = self.host_of(server)
+            self.kernels[host].steal(0, 1048576, 1)
+            hosts.add(host)
+        self.assertEqual({f'host{i}' for i in range(1, 6)}, hosts)
+        self.boot(flavor, expected_state='ERROR')
+        self.assertIn(
+            'NUMATopologyFilter: (start: 6, end: 0)',
+            self.stdlog.logger.output,
+        )
