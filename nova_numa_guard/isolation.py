@@ -22,6 +22,10 @@ import enum
 from nova_numa_guard import guests
 
 
+# The likeness of an empty host to either kind.
+NEUTRAL = 0.5
+
+
 class Isolation(enum.Enum):
     """What floating and affined guests may share."""
 
@@ -146,5 +150,5 @@ def likeness(kind: guests.Kind, present: HostContent) -> float:
     """
     total = present.floating + present.affined
     if not total:
-        return 0.5
+        return NEUTRAL
     return present.of(kind) / total

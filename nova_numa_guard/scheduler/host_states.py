@@ -58,7 +58,8 @@ def content_of(host_state: Any) -> isolation.HostContent:
 
 def _report_of(host_state: Any) -> report.Report | None:
     stats = getattr(host_state, 'stats', None) or {}
-    return _decode(host_state.host, stats.get(report.STATS_KEY))
+    text = stats.get(report.STATS_KEY)
+    return _decode(host_state.host, text if text is None else str(text))
 
 
 @functools.lru_cache(maxsize=4096)

@@ -53,7 +53,4 @@ class NUMAGuardWeigher(weights.BaseHostWeigher):
             )
         except Exception as exc:
             LOG.debug('NUMA guard cannot weigh %s: %r', host_state, exc)
-            return isolation.likeness(
-                filters.kind_of(weight_properties),
-                isolation.HostContent(floating=0, affined=0),
-            )
+            return isolation.NEUTRAL

@@ -19,6 +19,7 @@ has kernel files of its own, which show the pages that its libvirt shows.
 import fixtures
 from nova.tests.fixtures import libvirt as fakelibvirt
 from nova.tests.functional.libvirt import base
+from nova.virt.libvirt import driver as stock_driver
 from nova.virt.libvirt import guest as libvirt_guest
 from oslo_utils import units
 
@@ -65,22 +66,31 @@ def pages(small_mib, huge=0, giant=0):
 
 
 class RecordedXML(fixtures.Fixture):
-    """The XML that Nova handed to libvirt, by server."""
+    """XML by server: what Nova made, and what libvirt was handed."""
 
     def _setUp(self):
+        self.stock = {}
         self.written = {}
+        make = stock_driver.LibvirtDriver._get_guest_xml
         create = libvirt_guest.Guest.create
+
+        def record_stock(driver, context, instance, *args, **kwargs):
+            xml = make(driver, context, instance, *args, **kwargs)
+            self.stock[instance.uuid] = xml
+            return xml
 
         def record(xml, host):
             guest = create(xml, host)
             self.written[guest.uuid] = xml
             return guest
 
-        self.useFixture(
-            fixtures.MonkeyPatch(
-                'nova.virt.libvirt.guest.Guest.create', staticmethod(record)
+        for name, replacement in (
+            ('guest.Guest.create', staticmethod(record)),
+            ('driver.LibvirtDriver._get_guest_xml', record_stock),
+        ):
+            self.useFixture(
+                fixtures.MonkeyPatch(f'nova.virt.libvirt.{name}', replacement)
             )
-        )
 
 
 class GuardTestCase(base.ServersTestBase):
@@ -95,7 +105,8 @@ class GuardTestCase(base.ServersTestBase):
     def setUp(self):
         self.kernels = {}
         super().setUp()
-        self.xml = self.useFixture(RecordedXML()).written
+        recorded = self.useFixture(RecordedXML())
+        self.xml, self.stock_xml = recorded.written, recorded.stock
 
     def _setup_compute_service(self):
         self.flags(compute_driver=DRIVER)

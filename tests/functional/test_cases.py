@@ -22,16 +22,16 @@ from tests.functional import base
 class FieldCasesTest(base.GuardTestCase):
     def test_1811886_giant_page_is_not_counted_for_small_page_guests(self):
         """Case 1: 1 GiB of small pages, one 1 GiB page, two pinned guests."""
-        self.start_host('host1', base.pages(1024, giant=1), cpus=4)
         self.flags(reserved_host_memory_mb=0)
+        self.start_host('host1', base.pages(1024, giant=1), cpus=4)
         flavor = self.flavor(memory_mb=1024, **base.PINNED)
         self.boot(flavor)
         self.boot(flavor, expected_state='ERROR')
 
     def test_1734204_each_request_sees_the_pages_of_its_size_only(self):
         """Case 2: 256 MiB in small pages, 64 huge ones of which 32 used."""
-        self.start_host('host1', base.pages(128, huge=64))
         self.flags(reserved_host_memory_mb=0)
+        self.start_host('host1', base.pages(128, huge=64))
         huge = self.flavor(memory_mb=64, **base.HUGE)
         self.boot(huge)
         self.kernels['host1'].steal(0, 2048, 32)

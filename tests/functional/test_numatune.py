@@ -13,7 +13,6 @@
 """The <numatune> that libvirt is given, guest by guest."""
 
 from lxml import etree
-from nova.virt.libvirt import driver as stock_driver
 
 from tests.functional import base
 
@@ -27,17 +26,6 @@ class NumatuneTest(base.GuardTestCase):
             'host1',
             base.pages(8192, huge=1024),
             base.pages(8192, huge=1024),
-        )
-        self.stock = {}
-        method = stock_driver.LibvirtDriver._get_guest_xml
-
-        def record(driver, context, instance, *args, **kwargs):
-            xml = method(driver, context, instance, *args, **kwargs)
-            self.stock[instance.uuid] = xml
-            return xml
-
-        self.stub_out(
-            'nova.virt.libvirt.driver.LibvirtDriver._get_guest_xml', record
         )
 
     def numatune(self, **specs):
@@ -55,7 +43,7 @@ class NumatuneTest(base.GuardTestCase):
     def test_floating(self):
         uuid, numatune = self.numatune()
         self.assertIsNone(numatune)
-        self.assertEqual(self.stock[uuid], self.xml[uuid])
+        self.assertEqual(self.stock_xml[uuid], self.xml[uuid])
 
     def test_huge_pages(self):
         """Case 8: <memory> for all of QEMU goes, each memnode stays."""
@@ -65,7 +53,7 @@ class NumatuneTest(base.GuardTestCase):
             [('0', 'strict', '0'), ('1', 'strict', '1')],
             self.memnodes(numatune),
         )
-        stock = etree.fromstring(self.stock[uuid]).find('numatune')
+        stock = etree.fromstring(self.stock_xml[uuid]).find('numatune')
         self.assertEqual('strict', stock.find('memory').get('mode'))
         self.assertEqual(self.memnodes(stock), self.memnodes(numatune))
 
@@ -120,5 +108,5 @@ class NumatuneTest(base.GuardTestCase):
             {**base.HUGE, **base.PINNED, 'hw:numa_nodes': '2'},
         ):
             uuid, _ = self.numatune(**specs)
-            self.assertIs(self.stock[uuid], self.xml[uuid])
+            self.assertIs(self.stock_xml[uuid], self.xml[uuid])
             self._delete_server({'id': uuid})

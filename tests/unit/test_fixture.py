@@ -1,0 +1,44 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#     http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+
+"""The fixture that shows another machine's kernel files."""
+
+from nova_numa_guard import availability, fixture
+from tests.unit import base
+
+
+class KernelFixtureTest(base.TestCase):
+    def setUp(self):
+        super().setUp()
+        self.machine = self.useFixture(fixture.KernelFixture())
+
+    def test_what_is_set_is_what_is_read(self):
+        self.machine.set_pool(16, 2048, total=64, free=32, surplus=4)
+        self.machine.set_bound(2048, reserved=3, overcommit=9)
+        self.assertEqual(
+            [availability.Pool(16, 2048, total=64, free=32, surplus=4)],
+            self.machine.kernel.pools(),
+        )
+        self.assertEqual(
+            availability.Bound(reserved=3, overcommit=9),
+            self.machine.kernel.bound(2048),
+        )
+
+    def test_stolen_pages_are_not_free(self):
+        self.machine.set_pool(0, 2048, total=64, free=32)
+        self.machine.steal(0, 2048, 30)
+        [pool] = self.machine.kernel.pools()
+        self.assertEqual((64, 2), (pool.total, pool.free))
+
+    def test_machines_are_apart(self):
+        other = self.useFixture(fixture.KernelFixture())
+        self.assertNotEqual(other.root, self.machine.root)

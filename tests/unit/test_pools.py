@@ -1,0 +1,351 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#     http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+
+"""The kernel's files, as they are and as they should not be."""
+
+import os
+
+import hypothesis
+from hypothesis import strategies as st
+
+from nova_numa_guard import availability, fixture, pools
+from tests.unit import base
+
+NODES = 'sys/devices/system/node'
+POOL = f'{NODES}/node0/hugepages/hugepages-2048kB'
+HOST = 'sys/kernel/mm/hugepages/hugepages-2048kB'
+
+
+class FakeStatvfs:
+    """Sizes and limits of mounts; an OSError is raised."""
+
+    def __init__(self, **mounts):
+        self.mounts = mounts
+        self.asked = []
+
+    def __call__(self, path):
+        self.asked.append(path)
+        found = self.mounts[os.path.basename(path)]
+        if isinstance(found, OSError):
+            raise found
+        size, blocks, available = found
+        return os.statvfs_result(
+            (size, size, blocks, available, available, 0, 0, 0, 0, 255)
+        )
+
+
+class PoolsTestCase(base.TestCase):
+    def setUp(self):
+        super().setUp()
+        self.machine = self.useFixture(fixture.KernelFixture())
+        self.kernel = self.machine.kernel
+
+    def write(self, name, content):
+        (self.machine.root / name).write_bytes(content)
+
+    def assert_unreadable(self, name, reason, function, *args):
+        """The error names the file and what is the matter with it."""
+        exc = self.assertRaises(pools.UnreadableError, function, *args)
+        path = self.machine.root / name
+        self.assertEqual(path, exc.path)
+        self.assertIn(str(path), str(exc))
+        self.assertIn(reason, str(exc))
+
+
+class PoolsTest(PoolsTestCase):
+    def test_sparse_nodes_and_two_sizes(self):
+        expected = []
+        for node in (0, 1, 16, 17):
+            for size in (2048, 1048576):
+                pool = availability.Pool(
+                    node, size, total=node + 64, free=node + size // 2048 % 64
+                )
+                self.machine.set_pool(node, size, pool.total, pool.free)
+                expected.append(pool)
+        self.assertEqual((0, 1, 16, 17), self.kernel.nodes())
+        self.assertEqual(expected, self.kernel.pools())
+        self.assertEqual(
+            [pool for pool in expected if pool.page_size == 2048],
+            self.kernel.pools(2048),
+        )
+
+    def test_nodes_are_numbers_in_order(self):
+        for node in (10, 9, 2):
+            self.machine.set_pool(node, 2048, 1, 1)
+        self.assertEqual((2, 9, 10), self.kernel.nodes())
+
+    def test_sizes_that_a_node_does_not_have(self):
+        self.machine.set_pool(0, 2048, 8, 8)
+        self.machine.set_pool(1, 1048576, 8, 8)
+        self.assertEqual([], self.kernel.pools(65536))
+        [pool] = self.kernel.pools(1048576)
+        self.assertEqual(1, pool.node)
+
+    def test_a_node_without_memory(self):
+        """Linux before 6.1 gives it no folder, as hugetlbpage.rst says."""
+        self.machine.set_pool(0, 2048, 8, 8)
+        (self.machine.root / NODES / 'node1').mkdir()
+        self.assertEqual((0, 1), self.kernel.nodes())
+        [pool] = self.kernel.pools()
+        self.assertEqual(0, pool.node)
+
+    def test_a_kernel_without_huge_pages(self):
+        (self.machine.root / NODES / 'node0').mkdir(parents=True)
+        self.assertEqual([], self.kernel.pools())
+
+    def test_other_entries_are_not_nodes(self):
+        self.machine.set_pool(0, 2048, 8, 8)
+        for name in ('has_cpu', 'node', 'nodeX', 'node1.old', 'power'):
+            self.write(f'{NODES}/{name}', b'0\n')
+        self.assertEqual((0,), self.kernel.nodes())
+
+    def test_everything_is_read_anew(self):
+        self.machine.set_pool(0, 2048, 8, 8)
+        self.kernel.pools()
+        self.machine.set_pool(0, 2048, 9, 3, surplus=1)
+        self.assertEqual(
+            [availability.Pool(0, 2048, 9, 3, 1)], self.kernel.pools()
+        )
+
+    def test_no_folder_of_nodes(self):
+        self.assert_unreadable(
+            NODES, 'No such file or directory', self.kernel.nodes
+        )
+        self.assert_unreadable(
+            NODES, 'No such file or directory', self.kernel.pools, 2048
+        )
+
+    def test_no_nodes(self):
+        (self.machine.root / NODES).mkdir(parents=True)
+        self.assert_unreadable(NODES, 'no NUMA node', self.kernel.nodes)
+
+    def test_a_missing_file(self):
+        for name in ('nr_hugepages', 'free_hugepages', 'surplus_hugepages'):
+            self.machine.set_pool(0, 2048, 8, 8)
+            (self.machine.root / POOL / name).unlink()
+            self.assert_unreadable(
+                f'{POOL}/{name}', 'No such file', self.kernel.pools
+            )
+
+    def test_a_folder_where_a_file_should_be(self):
+        self.machine.set_pool(0, 2048, 8, 8)
+        (self.machine.root / POOL / 'free_hugepages').unlink()
+        (self.machine.root / POOL / 'free_hugepages').mkdir()
+        self.assert_unreadable(
+            f'{POOL}/free_hugepages', 'Is a directory', self.kernel.pools
+        )
+
+    def test_a_file_where_a_folder_should_be(self):
+        self.machine.set_pool(0, 2048, 8, 8)
+        (self.machine.root / NODES / 'node1').mkdir()
+        self.write(f'{NODES}/node1/hugepages', b'')
+        self.assert_unreadable(
+            f'{NODES}/node1/hugepages', 'Not a directory', self.kernel.pools
+        )
+
+    def test_no_permission(self):
+        """Root may read everything, so the refusal comes from a loop."""
+        self.machine.set_pool(0, 2048, 8, 8)
+        path = self.machine.root / POOL / 'free_hugepages'
+        path.unlink()
+        path.symlink_to(path)
+        self.assert_unreadable(
+            f'{POOL}/free_hugepages', 'symbolic links', self.kernel.pools
+        )
+
+    def test_junk(self):
+        for junk in (
+            b'',
+            b'\n',
+            b'x',
+            b'-1\n',
+            b'+1\n',
+            b'1.0\n',
+            b'0x10\n',
+            b'1 2\n',
+            b'1_000\n',
+            b'\x00\xff\xfe',
+            b'\xd9\xa3\n',  # a digit, but not of the kernel's
+            b'\xc2\xb2\n',  # nor is a superscript
+        ):
+            self.machine.set_pool(0, 2048, 8, 8)
+            self.write(f'{POOL}/free_hugepages', junk)
+            self.assert_unreadable(
+                f'{POOL}/free_hugepages', 'not', self.kernel.pools
+            )
+
+    def test_the_error_quotes_junk_but_not_all_of_it(self):
+        self.machine.set_pool(0, 2048, 8, 8)
+        self.write(f'{POOL}/free_hugepages', b'junk' * 1000)
+        exc = self.assertRaises(pools.UnreadableError, self.kernel.pools)
+        self.assertIn('junkjunk', str(exc))
+        self.assertLess(len(exc.reason), 100)
+
+    @hypothesis.given(st.binary(max_size=30))
+    def test_whatever_the_file_holds(self, content):
+        self.machine.set_pool(0, 2048, 8, 8)
+        self.write(f'{POOL}/free_hugepages', content)
+        try:
+            [pool] = self.kernel.pools()
+        except pools.UnreadableError:
+            return
+        self.assertEqual(int(content.decode()), pool.free)
+
+    def test_the_roots_own_form_does_not_matter(self):
+        self.machine.set_pool(0, 2048, 8, 8)
+        for root in (str(self.machine.root), self.machine.root):
+            self.assertEqual(1, len(pools.Kernel(root).pools()))
+
+    def test_this_machine(self):
+        """The files of the kernel that runs the test are as we think."""
+        if os.path.isdir('/sys/devices/system/node'):
+            kernel = pools.Kernel()
+            found = kernel.pools()
+            self.assertLessEqual({p.node for p in found}, set(kernel.nodes()))
+
+
+class BoundTest(PoolsTestCase):
+    def setUp(self):
+        super().setUp()
+        self.machine.set_bound(2048, reserved=5, overcommit=7)
+
+    def bound(self, *mounts, **limits):
+        """With these lines in the table of mounts."""
+        self.write('proc/self/mounts', b''.join(m + b'\n' for m in mounts))
+        self.statvfs = FakeStatvfs(**limits)
+        return pools.Kernel(self.machine.root, self.statvfs).bound(2048)
+
+    def mount(self, name):
+        return f'hugetlbfs /dev/{name} hugetlbfs rw,pagesize=2M 0 0'.encode()
+
+    def test_without_a_mount(self):
+        self.assertEqual(
+            availability.Bound(reserved=5, overcommit=7, mount_free=None),
+            self.bound(),
+        )
+
+    def test_other_file_systems_are_not_asked(self):
+        bound = self.bound(
+            b'tmpfs /dev/hugetlbfs tmpfs rw 0 0',
+            b'hugetlbfs',
+            b'',
+            b'/dev/sda1 / ext4 rw 0 0',
+        )
+        self.assertIsNone(bound.mount_free)
+        self.assertEqual([], self.statvfs.asked)
+
+    def test_a_limit(self):
+        bound = self.bound(self.mount('a'), a=(2 << 20, 100, 60))
+        self.assertEqual(60, bound.mount_free)
+
+    def test_a_limit_that_is_used_up(self):
+        bound = self.bound(self.mount('a'), a=(2 << 20, 100, 0))
+        self.assertEqual(0, bound.mount_free)
+
+    def test_no_limit(self):
+        """The kernel says 0, or -1 where the mount has min_size only."""
+        for blocks in (0, -1):
+            bound = self.bound(self.mount('a'), a=(2 << 20, blocks, blocks))
+            self.assertIsNone(bound.mount_free)
+
+    def test_the_roomiest_of_two_mounts(self):
+        limits = {'a': (2 << 20, 100, 60), 'b': (2 << 20, 100, 70)}
+        for order in ('ab', 'ba'):
+            bound = self.bound(*map(self.mount, order), **limits)
+            self.assertEqual(70, bound.mount_free)
+
+    def test_no_limit_is_the_roomiest(self):
+        limits = {'a': (2 << 20, 100, 60), 'b': (2 << 20, 0, 0)}
+        for order in ('ab', 'ba'):
+            bound = self.bound(*map(self.mount, order), **limits)
+            self.assertIsNone(bound.mount_free)
+
+    def test_a_mount_of_another_size(self):
+        bound = self.bound(self.mount('a'), a=(1 << 30, 100, 60))
+        self.assertIsNone(bound.mount_free)
+        bound = self.bound(
+            self.mount('a'),
+            self.mount('b'),
+            a=(1 << 30, 100, 60),
+            b=(2 << 20, 100, 9),
+        )
+        self.assertEqual(9, bound.mount_free)
+
+    def test_a_path_with_a_space(self):
+        """The kernel writes it as \\040, a backslash as \\134."""
+        bound = self.bound(
+            b'hugetlbfs /dev/huge\\040pages hugetlbfs rw 0 0',
+            b'hugetlbfs /dev/back\\134040 hugetlbfs rw 0 0',
+            **{
+                'huge pages': (2 << 20, 100, 60),
+                'back\\040': (2 << 20, 100, 59),
+            },
+        )
+        self.assertEqual(60, bound.mount_free)
+
+    def test_a_path_that_is_not_text(self):
+        """Of any file system: it must not end the check of huge pages."""
+        bound = self.bound(
+            b'/dev/sdb1 /media/caf\xe9 ext4 rw 0 0',
+            b'hugetlbfs /dev/caf\xe9 hugetlbfs rw 0 0',
+            **{os.fsdecode(b'caf\xe9'): (2 << 20, 100, 60)},
+        )
+        self.assertEqual(60, bound.mount_free)
+
+    def test_a_path_that_is_mounted_twice_is_asked_once(self):
+        self.bound(self.mount('a'), self.mount('a'), a=(2 << 20, 100, 60))
+        self.assertEqual(['/dev/a'], self.statvfs.asked)
+
+    def test_a_mount_that_cannot_be_asked(self):
+        exc = self.assertRaises(
+            pools.UnreadableError,
+            self.bound,
+            self.mount('a'),
+            a=PermissionError(13, 'Permission denied'),
+        )
+        self.assertEqual(
+            'cannot read /dev/a: Permission denied', str(exc)
+        )
+
+    def test_an_error_without_words(self):
+        exc = self.assertRaises(
+            pools.UnreadableError, self.bound, self.mount('a'), a=OSError()
+        )
+        self.assertEqual('/dev/a', str(exc.path))
+
+    def test_no_table_of_mounts(self):
+        (self.machine.root / 'proc/self/mounts').unlink()
+        self.assert_unreadable(
+            'proc/self/mounts', 'No such file', self.kernel.bound, 2048
+        )
+
+    def test_a_missing_file(self):
+        for name in ('resv_hugepages', 'nr_overcommit_hugepages'):
+            self.machine.set_bound(2048)
+            (self.machine.root / HOST / name).unlink()
+            self.assert_unreadable(
+                f'{HOST}/{name}', 'No such file', self.kernel.bound, 2048
+            )
+
+    def test_a_size_that_the_host_does_not_have(self):
+        self.assert_unreadable(
+            'sys/kernel/mm/hugepages/hugepages-64kB/resv_hugepages',
+            'No such file',
+            self.kernel.bound,
+            64,
+        )
+
+    def test_junk(self):
+        self.write(f'{HOST}/resv_hugepages', b'18446744073709551615.\n')
+        self.assert_unreadable(
+            f'{HOST}/resv_hugepages', 'not a number', self.kernel.bound, 2048
+        )
