@@ -10,47 +10,22 @@
 # License for the specific language governing permissions and limitations
 # under the License.
 
-"""Nova's own functional tests of NUMA servers, run with the guard's driver.
+"""Nova's own functional tests of NUMA servers, with every switch off.
 
-With every switch off the guard is stock, so all of them have to pass.
+The guard is stock then, so all of them have to pass.
 """
-
-import unittest
 
 from nova.tests.functional.libvirt import test_numa_servers
 
-from nova_numa_guard import conf
-from nova_numa_guard.virt import driver
-from tests.functional import base
-
-
-class SwitchedOff:
-    """Nova's test, with another compute_driver."""
-
-    def _setup_compute_service(self):
-        conf.register_opts(driver.CONF)
-        self.flags(compute_driver=base.DRIVER)
-        self.flags(
-            group='numa_guard',
-            isolation='none',
-            numatune='stock',
-            page_check='off',
-        )
-
-    def start_compute(self, *args, **kwargs):
-        name = super().start_compute(*args, **kwargs)
-        self.assertIsInstance(
-            self.computes[name].driver, driver.NUMAGuardDriver
-        )
-        return name
+from tests.functional import stock
 
 
 def load_tests(loader, tests, pattern):
-    """Every test class of Nova's module, with SwitchedOff before it."""
-    suite = unittest.TestSuite()
-    for name, stock in sorted(vars(test_numa_servers).items()):
-        if isinstance(stock, type) and loader.getTestCaseNames(stock):
-            switched_off = type(name, (SwitchedOff, stock), {})
-            switched_off.__module__ = __name__
-            suite.addTests(loader.loadTestsFromTestCase(switched_off))
-    return suite
+    return stock.suite_of(
+        test_numa_servers,
+        loader,
+        __name__,
+        isolation='none',
+        numatune='stock',
+        page_check='off',
+    )

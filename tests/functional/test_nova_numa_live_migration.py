@@ -1,0 +1,27 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#     http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+
+"""Nova's own tests of NUMA live migration, of guests without <memory>.
+
+Nova fails to migrate those by itself. The check of pages is off, because
+these tests know nothing of the kernel's files.
+"""
+
+from nova.tests.functional.libvirt import test_numa_live_migration
+
+from tests.functional import stock
+
+
+def load_tests(loader, tests, pattern):
+    return stock.suite_of(
+        test_numa_live_migration, loader, __name__, page_check='off'
+    )
