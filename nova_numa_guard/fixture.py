@@ -32,7 +32,7 @@ class KernelFixture(fixtures.Fixture):
     root: pathlib.Path
     kernel: pools.Kernel
 
-    def _setUp(self) -> None:  # noqa: N802
+    def _setUp(self) -> None:
         self.root = pathlib.Path(self.useFixture(fixtures.TempDir()).path)
         self.kernel = pools.Kernel(self.root)
         self._write('proc/self/mounts', '')

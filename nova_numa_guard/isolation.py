@@ -21,7 +21,6 @@ import enum
 
 from nova_numa_guard import guests
 
-
 # The likeness of an empty host to either kind.
 NEUTRAL = 0.5
 

@@ -79,7 +79,7 @@ class Kernel:
         found = []
         for node in self.nodes():
             top = self.root / f'sys/devices/system/node/node{node}/hugepages'
-            # Before Linux 6.1 only nodes with memory have this folder.
+            # On older kernels only nodes with memory have this folder.
             for size in self._numbers(top, _PAGES, optional=True):
                 if page_size not in (None, size):
                     continue

@@ -19,8 +19,8 @@ import logging
 
 import fixtures
 import hypothesis
-import nova.conf
 from nova import objects
+import nova.conf
 from oslo_config import fixture as config_fixture
 from oslotest import base
 
@@ -34,7 +34,7 @@ hypothesis.settings.register_profile(
     database=None,
     deadline=None,
     derandomize=True,
-    max_examples=150,
+    max_examples=100,
 )
 hypothesis.settings.load_profile('unit')
 
@@ -50,7 +50,7 @@ class LogRecorder(fixtures.Fixture, logging.Handler):
         logging.Handler.__init__(self, logging.DEBUG)
         self.records = []
 
-    def _setUp(self):  # noqa: N802
+    def _setUp(self):
         logger = logging.getLogger('nova_numa_guard')
         level = logger.level
         logger.setLevel(logging.DEBUG)
@@ -72,6 +72,7 @@ class TestCase(base.BaseTestCase):
     def setUp(self):
         super().setUp()
         self.config = self.useFixture(config_fixture.Config(CONF))
+        CONF([], default_config_files=[], default_config_dirs=[])
         self.log = self.useFixture(LogRecorder())
         host_states._decode.cache_clear()
 

@@ -14,10 +14,10 @@
 
 import os
 
+from nova import context as nova_context
 from nova import objects
 from nova.objects import fields
 from nova.scheduler import host_manager
-
 from nova.virt.libvirt import config as vconfig
 from nova.virt.libvirt import designer
 from oslo_utils.fixture import uuidsentinel as uuids
@@ -198,7 +198,12 @@ def compute_node(
 
 
 def host_state(
-    *cells, host='host1', guests=0, report=None, cls=host_manager.HostState, **v
+    *cells,
+    host='host1',
+    guests=0,
+    report=None,
+    cls=host_manager.HostState,
+    **v,
 ):
     """Nova's own HostState, updated from a compute node.
 
@@ -254,6 +259,11 @@ def request(*cells, memory=1024, vcpus=2, hints=None, emulator=None):
         requested_resources=[],
         scheduler_hints=hints or {},
     )
+
+
+def context():
+    """Of a user; made without a look at Nova's policies."""
+    return nova_context.RequestContext('user', 'project', is_admin=False)
 
 
 def instance(*cells, **values):

@@ -194,9 +194,7 @@ class ShortagesTest(base.TestCase):
     ):
         wanted = {(n.node, n.page_size): n.pages for n in needs}
         for short in availability.shortages(needs, pools, bounds):
-            self.assertEqual(
-                wanted[short.node, short.page_size], short.needed
-            )
+            self.assertEqual(wanted[short.node, short.page_size], short.needed)
             self.assertLess(short.available, short.needed)
             self.assertGreaterEqual(short.available, 0)
 

@@ -56,16 +56,14 @@ def numatune(xml):
 
 
 def all_but_numatune(xml):
-    return etree.canonicalize(
-        xml, strip_text=True, exclude_tags=['numatune']
-    )
+    return etree.canonicalize(xml, strip_text=True, exclude_tags=['numatune'])
 
 
 def changed_lines(before, after):
     """The lines that came and went, byte by byte."""
     return [
         line
-        for line in difflib.ndiff(before.splitlines(), after.splitlines())
+        for line in difflib.ndiff(before.split('\n'), after.split('\n'))
         if line[0] in '+-'
     ]
 
@@ -196,6 +194,10 @@ class ReadCellsTest(base.TestCase):
         self.assertEqual(
             {0: 1000}, self.read('<page size="1024" unit="KB"/>', cells=1)
         )
+        # What is less than a KiB is one, as libvirt rounds it.
+        self.assertEqual(
+            {0: 2}, self.read('<page size="1025" unit="b"/>', cells=1)
+        )
 
     def test_junk_is_a_value_error(self):
         memnode = '<memnode cellid="0" mode="strict" nodeset="0"/>'
@@ -295,6 +297,16 @@ class ApplyTest(base.TestCase):
             changed_lines(xml, domain.apply(xml, Policy.LOCAL)),
         )
 
+    def test_a_last_line_that_is_gone(self):
+        xml = samples.domain_xml(BIG, SMALL)
+        self.assertEqual(
+            [
+                '-     <memory mode="strict" nodeset="0-1"/>',
+                '-     <memnode cellid="1" mode="strict" nodeset="0"/>',
+            ],
+            changed_lines(xml, domain.apply(xml, Policy.LOCAL)),
+        )
+
     def test_a_numatune_that_is_gone_leaves_no_line(self):
         xml = samples.domain_xml(SMALL)
         self.assertEqual(
@@ -378,8 +390,9 @@ class ApplyTest(base.TestCase):
 
     def test_text_that_is_not_ascii(self):
         config = samples.guest_config(SMALL)
-        config.title = 'Gästemaschine \u2603 <&> "quoted"'
+        config.name = 'Gästemaschine \u2603 <&> "quoted"'
         xml = config.to_xml()
+        self.assertIn('Gästemaschine', xml)
         after = domain.apply(xml, Policy.AUTO)
         self.assertEqual(3, len(changed_lines(xml, after)))
         self.assertEqual(all_but_numatune(xml), all_but_numatune(after))
@@ -520,9 +533,7 @@ class RestoreTest(base.TestCase):
     @hypothesis.given(CELLS, POLICIES)
     def test_what_apply_changed(self, cells, policy):
         stock = samples.domain_xml(*cells)
-        restored = domain.restore(
-            domain.apply(stock, policy), nodes_of(cells)
-        )
+        restored = domain.restore(domain.apply(stock, policy), nodes_of(cells))
         self.assertEqual(numatune(stock), numatune(restored))
         self.assertEqual(all_but_numatune(stock), all_but_numatune(restored))
 
@@ -540,19 +551,13 @@ class RestoreTest(base.TestCase):
         """Nova's own function rewrites it just as it rewrites stock XML."""
         pins = st.sampled_from([0, 1, 2, 3])
         info = objects.LibvirtLiveMigrateNUMAInfo(
-            cpu_pins={
-                str(cpu): {20 + cpu} for cpu in range(2 * len(cells))
-            },
-            cell_pins={
-                str(i): {data.draw(pins)} for i in range(len(cells))
-            },
+            cpu_pins={str(cpu): {20 + cpu} for cpu in range(2 * len(cells))},
+            cell_pins={str(i): {data.draw(pins)} for i in range(len(cells))},
             emulator_pins={20, 21},
         )
         data = objects.LibvirtLiveMigrateData(dst_numa_info=info)
         stock = samples.domain_xml(*cells)
-        restored = domain.restore(
-            domain.apply(stock, policy), nodes_of(cells)
-        )
+        restored = domain.restore(domain.apply(stock, policy), nodes_of(cells))
         after, expected = (
             etree.tostring(
                 migration._update_numa_xml(etree.fromstring(xml), data),

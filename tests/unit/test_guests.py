@@ -115,7 +115,11 @@ class PageNeedsTest(base.TestCase):
             self.assertGreaterEqual(held, memory[pool])
             self.assertLess(held - memory[pool], count[pool] * need.page_size)
         self.assertEqual(
-            {pool for pool, kib in memory.items() if kib and (pool[1] or 4) > 4},
+            {
+                pool
+                for pool, kib in memory.items()
+                if kib and (pool[1] or 4) > 4
+            },
             {(need.node, need.page_size) for need in needs},
         )
 

@@ -84,7 +84,9 @@ class ContentTest(base.TestCase):
         self.assert_content(
             1,
             0,
-            usage(memory=1024, reserved=4096, vcpus=2, count=1, reported=False),
+            usage(
+                memory=1024, reserved=4096, vcpus=2, count=1, reported=False
+            ),
         )
 
     def test_unreported_reserve_alone_is_no_guest(self):

@@ -44,7 +44,7 @@ class ReportTest(base.TestCase):
         )
 
     def test_it_fits_the_column(self):
-        """ComputeNode.stats holds text, and values of at most 255."""
+        """All stats of a host share one column of text, of 64 KiB."""
         text = report.encode(report.Report(reserved_memory=1 << 30))
         self.assertIsInstance(text, str)
         self.assertLess(len(text), 255)

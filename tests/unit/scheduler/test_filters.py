@@ -85,8 +85,12 @@ class NUMAGuardFilterTest(FilterTestCase):
             self.host('affined', affined=1024),
             self.host('mixed', floating=1024, affined=1024),
         ]
-        self.assertEqual(['empty', 'floating'], self.passed(self.floating, *hosts))
-        self.assertEqual(['empty', 'affined'], self.passed(self.affined, *hosts))
+        self.assertEqual(
+            ['empty', 'floating'], self.passed(self.floating, *hosts)
+        )
+        self.assertEqual(
+            ['empty', 'affined'], self.passed(self.affined, *hosts)
+        )
 
     def test_the_same_without_reports(self):
         hosts = [
@@ -95,8 +99,12 @@ class NUMAGuardFilterTest(FilterTestCase):
             self.host('affined', affined=1024, text=None),
             self.host('mixed', floating=1024, affined=1024, text=None),
         ]
-        self.assertEqual(['empty', 'floating'], self.passed(self.floating, *hosts))
-        self.assertEqual(['empty', 'affined'], self.passed(self.affined, *hosts))
+        self.assertEqual(
+            ['empty', 'floating'], self.passed(self.floating, *hosts)
+        )
+        self.assertEqual(
+            ['empty', 'affined'], self.passed(self.affined, *hosts)
+        )
 
     def test_the_line_of_the_log(self):
         self.passed(
@@ -236,6 +244,7 @@ class ConsumeTest(FilterTestCase):
                 self.assertEqual([], self.passed(self.floating, host))
                 self.assertEqual(['host1'], self.passed(self.affined, host))
 
+    @hypothesis.settings(max_examples=40)
     @hypothesis.given(st.lists(st.booleans(), min_size=1, max_size=6))
     def test_a_host_never_becomes_mixed(self, kinds):
         """Whatever comes, in whatever order, and with whatever it knows."""
@@ -318,9 +327,7 @@ class NeverRaisesTest(FilterTestCase):
                 memory=0, used=used, guests=count, host=f'ironic{count}'
             )
             host.hypervisor_type = 'ironic'
-            self.assertEqual(
-                [host.host], self.passed(self.floating, host)
-            )
+            self.assertEqual([host.host], self.passed(self.floating, host))
         self.assert_logged('WARNING')
 
     def test_usage_that_is_none(self):
@@ -427,9 +434,7 @@ class StartTest(base.TestCase):
 
     def test_it_overrides_what_nova_calls(self):
         for name in ('filter_all', 'host_passes'):
-            self.assertTrue(
-                hasattr(nova_filters.BaseHostFilter, name), name
-            )
+            self.assertTrue(hasattr(nova_filters.BaseHostFilter, name), name)
         self.assertTrue(
             issubclass(filters.NUMAGuardFilter, nova.filters.BaseFilter)
         )

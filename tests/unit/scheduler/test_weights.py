@@ -99,9 +99,7 @@ class NUMAGuardWeigherTest(base.TestCase):
     def aggregate(self, *values):
         host = self.host()
         host.aggregates = [
-            objects.Aggregate(
-                metadata={'numa_guard_weight_multiplier': value}
-            )
+            objects.Aggregate(metadata={'numa_guard_weight_multiplier': value})
             for value in values
         ]
         return self.weigher.weight_multiplier(host)
@@ -154,9 +152,7 @@ class NUMAGuardWeigherTest(base.TestCase):
         host = self.host(
             floating=1024, cls=test_host_states.ExplodingHostState
         )
-        self.assertEqual(
-            1.0, self.weigher._weigh_object(host, self.floating)
-        )
+        self.assertEqual(1.0, self.weigher._weigh_object(host, self.floating))
 
     def test_consumed_guests_count(self):
         host, other = self.host('a'), self.host('b')

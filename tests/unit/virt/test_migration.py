@@ -1,0 +1,122 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#     http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+
+"""What Nova sees of a guest that it migrates."""
+
+import inspect
+
+from lxml import etree
+from nova import objects
+from nova.virt.libvirt import guest as libvirt_guest
+from nova.virt.libvirt import migration as nova_migration
+
+from nova_numa_guard import domain
+from nova_numa_guard.virt import migration
+from tests.unit import base, samples
+
+Policy = domain.SmallPagePolicy
+
+
+class FakeGuest:
+    """A running guest, as nova.virt.libvirt.guest.Guest shows it."""
+
+    def __init__(self, xml):
+        self.xml = xml
+        self.asked = []
+        self.migrated = []
+        self.uuid = 'uuid'
+
+    def get_xml_desc(
+        self, dump_inactive=False, dump_sensitive=False, dump_migratable=False
+    ):
+        self.asked.append((dump_inactive, dump_sensitive, dump_migratable))
+        return self.xml
+
+    def migrate(self, destination, **kwargs):
+        self.migrated.append((destination, kwargs))
+
+
+class StockGuestTest(base.TestCase):
+    def setUp(self):
+        super().setUp()
+        self.stock = samples.domain_xml((0, 1 << 20, None), (1, 1 << 20, 2048))
+
+    def guest(self, policy):
+        self.fake = FakeGuest(domain.apply(self.stock, policy))
+        return migration.StockGuest(self.fake, {0: 0, 1: 1})
+
+    def test_its_xml_is_novas(self):
+        for policy in Policy:
+            guest = self.guest(policy)
+            self.assertEqual(
+                etree.canonicalize(
+                    domain.restore(self.fake.xml, {0: 0, 1: 1})
+                ),
+                etree.canonicalize(guest.get_xml_desc()),
+            )
+            self.assertIn('<memory mode="strict"', guest.get_xml_desc())
+
+    def test_how_it_is_asked_is_passed_on(self):
+        guest = self.guest(Policy.AUTO)
+        guest.get_xml_desc(dump_migratable=True)
+        guest.get_xml_desc(True, dump_sensitive=True)
+        self.assertEqual(
+            [(False, False, True), (True, True, False)], self.fake.asked
+        )
+
+    def test_everything_else_is_the_guests(self):
+        guest = self.guest(Policy.AUTO)
+        self.assertEqual('uuid', guest.uuid)
+        guest.migrate('dest', flags=1)
+        self.assertEqual([('dest', {'flags': 1})], self.fake.migrated)
+        self.assertRaises(AttributeError, getattr, guest, 'no_such')
+
+    def test_a_guest_that_nova_started_is_not_changed(self):
+        for xml in (self.stock, samples.domain_xml(), samples.LIBVIRT_XML):
+            guest = migration.StockGuest(FakeGuest(xml), {0: 0, 1: 1})
+            self.assertIs(xml, guest.get_xml_desc())
+
+    def test_novas_guest_has_what_is_overridden(self):
+        self.assertEqual(
+            ['self', 'dump_inactive', 'dump_sensitive', 'dump_migratable'],
+            list(
+                inspect.signature(libvirt_guest.Guest.get_xml_desc).parameters
+            ),
+        )
+
+    def test_nova_writes_the_destinations_xml(self):
+        """get_updated_guest_xml as a whole, and not one of its parts."""
+        for policy in Policy:
+            data = objects.LibvirtLiveMigrateData(
+                bdms=[],
+                serial_listen_addr=None,
+                serial_listen_ports=[],
+                supported_perf_events=[],
+                dst_numa_info=objects.LibvirtLiveMigrateNUMAInfo(
+                    cpu_pins={str(cpu): {20 + cpu} for cpu in range(4)},
+                    cell_pins={'0': {1}, '1': {0}},
+                    emulator_pins={20},
+                ),
+            )
+            instance = samples.instance(flavor=objects.Flavor(extra_specs={}))
+            written = nova_migration.get_updated_guest_xml(
+                instance, self.guest(policy), data, None
+            )
+            numatune = etree.fromstring(written).find('numatune')
+            self.assertEqual(
+                [
+                    {'mode': 'strict', 'nodeset': '0-1'},
+                    {'cellid': '0', 'mode': 'strict', 'nodeset': '1'},
+                    {'cellid': '1', 'mode': 'strict', 'nodeset': '0'},
+                ],
+                [dict(element.attrib) for element in numatune],
+            )
