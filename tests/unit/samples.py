@@ -76,6 +76,11 @@ def guest_config(*cells, cpus_per_cell=2):
             page.size_kb = page_size
             page.nodeset = [index]
             pages.append(page)
+    if hasattr(guest.cputune, 'iothreadpin'):  # Nova 2026.1 and later
+        pin = vconfig.LibvirtConfigGuestCPUTuneIOThreadPin()
+        pin.iothread = 1
+        pin.cpuset = guest.cputune.emulatorpin.cpuset
+        guest.cputune.iothreadpin.append(pin)
     if pages:
         guest.membacking = vconfig.LibvirtConfigGuestMemoryBacking()
         guest.membacking.hugepages = pages
