@@ -238,11 +238,8 @@ def _remove(element: etree._Element) -> None:
     parent = element.getparent()
     assert parent is not None
     before = element.getprevious()
-    if element.getnext() is None:  # the indent that follows is the parent's
-        if before is not None:
-            before.tail = element.tail
-        else:
-            parent.text = None
+    if element.getnext() is None and before is not None:
+        before.tail = element.tail  # it indents the end of the parent
     parent.remove(element)
 
 

@@ -23,10 +23,13 @@ import os
 import pathlib
 import re
 
+from oslo_utils import strutils, units
+
 from nova_numa_guard import availability
 
 _NODE = re.compile(r'node(\d+)')
 _PAGES = re.compile(r'hugepages-(\d+)kB')
+_MOUNT_SIZE = re.compile(r'(?:^|,)pagesize=(\d+[KMG])(?:,|$)')
 _ESCAPE = re.compile(r'\\([0-7]{3})')
 
 
@@ -115,20 +118,25 @@ class Kernel:
         them libvirt takes is its own affair.
         """
         mounts = self.root / 'proc/self/mounts'
-        paths = {
-            _ESCAPE.sub(lambda octal: chr(int(octal[1], 8)), fields[1]): None
+        options = {
+            _ESCAPE.sub(lambda octal: chr(int(octal[1], 8)), path): option
             for line in self._read(mounts).split('\n')
-            if len(fields := line.split(' ')) > 2 and fields[2] == 'hugetlbfs'
+            if line.count(' ') >= 3
+            for _, path, kind, option, *_ in (line.split(' '),)
+            if kind == 'hugetlbfs'
         }
         limits = []
-        for path in paths:
+        for path, option in options.items():
+            size = _MOUNT_SIZE.search(option)
+            if size and _kib(size[1]) != page_size:
+                continue  # which need not be ours to look at
             try:
                 stat = self._statvfs(path)
             except OSError as exc:
                 raise UnreadableError(
                     pathlib.Path(path), exc.strerror or str(exc)
                 ) from exc
-            if stat.f_bsize != page_size * 1024:
+            if stat.f_bsize != page_size * units.Ki:
                 continue
             if stat.f_blocks <= 0:  # hugetlbfs says 0 or -1 for "no limit"
                 return None
@@ -165,3 +173,9 @@ class Kernel:
             return os.fsdecode(path.read_bytes())
         except OSError as exc:
             raise UnreadableError(path, exc.strerror or str(exc)) from exc
+
+
+def _kib(text: str) -> int:
+    """KiB of a size as the kernel writes it, such as 2M."""
+    size = strutils.string_to_bytes(f'{text}iB', return_int=True)
+    return int(size) // units.Ki

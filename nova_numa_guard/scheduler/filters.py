@@ -52,7 +52,8 @@ class NUMAGuardFilter(filters.BaseHostFilter):
     def filter_all(
         self, filter_obj_list: Iterable[Any], spec_obj: Any
     ) -> Iterator[Any]:
-        if utils.request_is_rebuild(spec_obj):
+        off = CONF.numa_guard.isolation == isolation.Isolation.NONE.value
+        if off or utils.request_is_rebuild(spec_obj):
             yield from filter_obj_list
             return
         enforce = CONF.numa_guard.isolation_mode == 'enforce'
@@ -106,11 +107,14 @@ class NUMAGuardFilter(filters.BaseHostFilter):
 
     def _complain(self, host_state: Any, exc: Exception) -> None:
         """Warn of a host that cannot be judged, once per host and cause."""
-        cause = (str(getattr(host_state, 'host', host_state)), repr(exc))
+        host = str(getattr(host_state, 'host', host_state))
+        cause = (host, type(exc).__name__)
         if cause not in self._complained:
             self._complained.add(cause)
             LOG.warning(
-                'NUMA guard cannot judge host %s and lets it pass: %s', *cause
+                'NUMA guard cannot judge host %s and lets it pass: %r',
+                host,
+                exc,
             )
 
 

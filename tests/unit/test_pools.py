@@ -217,8 +217,9 @@ class BoundTest(PoolsTestCase):
         self.statvfs = FakeStatvfs(**limits)
         return pools.Kernel(self.machine.root, self.statvfs).bound(2048)
 
-    def mount(self, name):
-        return f'hugetlbfs /dev/{name} hugetlbfs rw,pagesize=2M 0 0'.encode()
+    def mount(self, name, size='2M'):
+        options = f'rw,relatime,pagesize={size},size=1073741824'
+        return f'none /dev/{name} hugetlbfs {options} 0 0'.encode()
 
     def test_without_a_mount(self):
         self.assertEqual(
@@ -272,6 +273,19 @@ class BoundTest(PoolsTestCase):
             b=(2 << 20, 100, 9),
         )
         self.assertEqual(9, bound.mount_free)
+
+    def test_a_mount_of_another_size_is_not_asked(self):
+        """That nova may not read another tool's mount does no harm."""
+        denied = PermissionError(13, 'Permission denied')
+        for size in ('1024M', '1G', '64K'):
+            bound = self.bound(
+                self.mount('a', size),
+                self.mount('b'),
+                a=denied,
+                b=(2 << 20, 100, 9),
+            )
+            self.assertEqual(9, bound.mount_free)
+            self.assertEqual(['/dev/b'], self.statvfs.asked)
 
     def test_a_path_with_a_space(self):
         """The kernel writes it as \\040, a backslash as \\134."""
