@@ -17,6 +17,9 @@ reads the isolation options, nova-compute the others; one file may serve both.
 """
 
 from oslo_config import cfg
+from oslo_log import log as logging
+
+LOG = logging.getLogger(__name__)
 
 GROUP = cfg.OptGroup(
     'numa_guard',
@@ -212,12 +215,44 @@ def validate(conf: cfg.ConfigOpts) -> None:
             ) from exc
 
 
-def is_active(conf: cfg.ConfigOpts) -> bool:
-    """Whether any part of the guard on a compute host is switched on."""
-    return bool(
-        conf.numa_guard.numatune != 'stock'
-        or conf.numa_guard.page_check != 'off'
-    )
+class LiveOption:
+    """A mutable option; its last good value while the one it has is bad.
+
+    oslo.config takes over whatever the file holds when a service is sent
+    SIGHUP, and raises when it is read. A service that runs has to go on.
+
+    :param conf: where the option is registered
+    :param name: of the option in [numa_guard]
+    """
+
+    def __init__(self, conf: cfg.ConfigOpts, name: str) -> None:
+        self._conf = conf
+        self._name = name
+        self._value: str | None = None
+        self._complaint = ''
+
+    @property
+    def value(self) -> str:
+        """The value.
+
+        :raises oslo_config.cfg.ConfigFileValueError: it never had a good one
+        """
+        try:
+            self._value = self._conf[GROUP.name][self._name]
+            self._complaint = ''
+        except ValueError as exc:
+            if self._value is None:
+                raise
+            if self._complaint != str(exc):
+                self._complaint = str(exc)
+                LOG.error(
+                    '[numa_guard] %s stays %r: %s',
+                    self._name,
+                    self._value,
+                    exc,
+                )
+        assert self._value is not None
+        return self._value
 
 
 def list_opts() -> list[tuple[cfg.OptGroup, list[cfg.Opt]]]:

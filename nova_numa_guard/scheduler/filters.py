@@ -42,6 +42,12 @@ class NUMAGuardFilter(filters.BaseHostFilter):
     def __init__(self) -> None:
         super().__init__()
         conf.validate(CONF)
+        self._mode = conf.LiveOption(CONF, 'isolation_mode')
+        LOG.info(
+            'NUMA guard: isolation is %s, isolation_mode %s',
+            CONF.numa_guard.isolation,
+            self._mode.value,
+        )
         self._complained: set[tuple[str, str]] = set()
         if CONF.numa_guard.isolation == isolation.Isolation.NONE.value:
             LOG.warning(
@@ -56,7 +62,7 @@ class NUMAGuardFilter(filters.BaseHostFilter):
         if off or utils.request_is_rebuild(spec_obj):
             yield from filter_obj_list
             return
-        enforce = CONF.numa_guard.isolation_mode == 'enforce'
+        enforce = self._mode.value == 'enforce'
         refused: collections.Counter[str] = collections.Counter()
         total = 0
         for host_state in filter_obj_list:
@@ -79,7 +85,7 @@ class NUMAGuardFilter(filters.BaseHostFilter):
 
     def host_passes(self, host_state: Any, filter_properties: Any) -> bool:
         verdict = self.judge(host_state, filter_properties)
-        return verdict.passes or CONF.numa_guard.isolation_mode == 'warn'
+        return verdict.passes or self._mode.value == 'warn'
 
     def judge(self, host_state: Any, spec_obj: Any) -> isolation.Verdict:
         """The verdict on one host, whatever the isolation mode."""

@@ -45,7 +45,7 @@ class NUMAGuardDriver(driver.LibvirtDriver):
             'NUMA guard: numatune is %s, small_page_policy %s, page_check %s',
             CONF.numa_guard.numatune,
             CONF.numa_guard.small_page_policy,
-            CONF.numa_guard.page_check,
+            self.page_check.mode,
         )
         super().init_host(host)
 
@@ -101,7 +101,8 @@ class NUMAGuardDriver(driver.LibvirtDriver):
 
     def get_available_resource(self, nodename: str) -> dict[str, Any]:
         resources: dict[str, Any] = super().get_available_resource(nodename)
-        if conf.is_active(CONF):
+        numatune = CONF.numa_guard.numatune
+        if numatune != 'stock' or self.page_check.mode != 'off':
             resources.setdefault('stats', {})[report.STATS_KEY] = (
                 report.encode(report.Report(CONF.reserved_host_memory_mb))
             )

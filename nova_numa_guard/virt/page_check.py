@@ -21,7 +21,7 @@ import nova.conf
 from oslo_log import log as logging
 from oslo_utils import timeutils, units
 
-from nova_numa_guard import availability, guests, pools
+from nova_numa_guard import availability, conf, guests, pools
 
 CONF = nova.conf.CONF
 LOG = logging.getLogger(__name__)
@@ -38,6 +38,12 @@ class PageCheck:
 
     def __init__(self, kernel: pools.Kernel) -> None:
         self.kernel = kernel
+        self._mode = conf.LiveOption(CONF, 'page_check')
+
+    @property
+    def mode(self) -> str:
+        """What [numa_guard] page_check says: enforce, warn or off."""
+        return self._mode.value
 
     def before_spawn(self, context: Any, instance: Any, host: str) -> None:
         """Refuse a guest that the host has no pages for.
@@ -46,7 +52,7 @@ class PageCheck:
         :raises nova.exception.ComputeResourcesUnavailable: the build goes to
             the next host
         """
-        mode = CONF.numa_guard.page_check
+        mode = self.mode
         if mode == 'off':
             return
         shortage = self._shortage(instance)

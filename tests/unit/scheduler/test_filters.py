@@ -36,6 +36,10 @@ class FilterTestCase(base.TestCase):
         super().setUp()
         self.flags(isolation='host')
         self.filter = filters.NUMAGuardFilter()
+        self.assert_logged(
+            'INFO', 'NUMA guard: isolation is host, isolation_mode enforce'
+        )
+        self.log.records.clear()
         self.floating = samples.request()
         self.affined = samples.request(samples.guest_cell())
 
@@ -163,6 +167,12 @@ class NUMAGuardFilterTest(FilterTestCase):
         self.assertEqual([], self.passed(self.affined, *hosts))
         self.flags(isolation_mode='warn')
         self.assertEqual(['host1'], self.passed(self.affined, *hosts))
+
+    def test_a_bad_mode_does_not_stop_the_scheduler(self):
+        """As oslo.config raises it after SIGHUP, at each reading."""
+        self.raw(isolation_mode='perhaps')
+        self.assertEqual([], self.passed(self.affined, self.host(floating=9)))
+        self.assertEqual(1, len(self.log.at('ERROR')))
 
     def test_one_host(self):
         """What Nova calls if something wraps the filter."""
@@ -411,6 +421,7 @@ class StartTest(base.TestCase):
 
     def test_and_does_nothing(self):
         found = filters.NUMAGuardFilter()
+        self.log.records.clear()
         host = samples.host_state(used=4096, guests=1, vcpus_used=2)
         for spec in (samples.request(), samples.request(samples.guest_cell())):
             self.assertEqual([host], list(found.filter_all([host], spec)))
