@@ -109,16 +109,18 @@ def content(usage: HostUsage) -> HostContent:
     Nova counts affined guests by cell, and every guest in the total; what is
     left of the total, less the reserve, is floating. (CPUs cannot tell: a
     cell's cpu_usage leaves pinned CPUs out, and a pinned guest may hold more
-    CPUs than it has.) A host that has not reported its reserve is believed to
-    have floating guests among affined ones only if its vCPUs say so as well.
+    CPUs than it has.) A host that has not reported its reserve has floating
+    guests if it has guests and no affined ones; among affined ones they are
+    believed in only if the vCPUs in use say so as well.
     """
     affined = sum(cell.memory for cell in usage.cells)
     floating = max(0, usage.memory - affined - usage.reserved)
     if not usage.reported:
-        if usage.guests and not affined:
-            floating = max(1, floating)
-        elif usage.vcpus <= sum(cell.cpus for cell in usage.cells):
+        cpus = sum(cell.cpus for cell in usage.cells)
+        if not usage.guests or (affined and usage.vcpus <= cpus):
             floating = 0
+        elif not affined:
+            floating = max(1, floating)
     return HostContent(floating=floating, affined=affined)
 
 

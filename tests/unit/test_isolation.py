@@ -91,6 +91,7 @@ class ContentTest(base.TestCase):
 
     def test_unreported_reserve_alone_is_no_guest(self):
         self.assert_content(0, 0, usage(memory=4096, reported=False))
+        self.assert_content(0, 0, usage(memory=4096, vcpus=2, reported=False))
 
     @hypothesis.given(
         st.lists(st.tuples(MIB, st.integers(0, 64)), max_size=4),
