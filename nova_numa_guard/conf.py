@@ -65,7 +65,7 @@ Related options:
             (
                 'warn',
                 'No host is removed. What would have been removed is counted '
-                'in one line of the log per request.',
+                'in one line of the log.',
             ),
         ],
         mutable=True,
@@ -73,7 +73,8 @@ Related options:
 What happens to a host that breaks the isolation.
 
 Begin with ``warn`` on a cloud that has guests already. The option can be
-changed by sending SIGHUP to nova-scheduler.
+changed by sending SIGHUP to nova-scheduler. If the new value is bad, the last
+one that the process has read is used.
 
 Related options:
 
@@ -88,14 +89,17 @@ How much the NUMA guard's weigher counts.
 
 The weigher gives a host 1.0 if all its guests are of the kind of the guest
 that is to be placed, 0.5 if it is empty, and 0.0 if all its guests are of the
-other kind. The default lets this outweigh Nova's own weighers for RAM, CPU
-and disk, which spread guests over empty hosts, but not the one for failed
-builds.
+other kind. Nova's own weighers (RAM, CPU, disk, PCI, soft affinity and
+anti-affinity) give up to 1.0 times their multipliers, 1.0 each by default. So
+the default lets this one outweigh them together: guests of a kind are stacked
+on the hosts that have such guests, and empty hosts are kept empty. The weigher
+for failed builds still comes first.
 
 Possible values:
 
 * An integer or float value; a negative one prefers hosts of the other kind,
-  and 0 turns the weigher off.
+  and 0 turns the weigher off. Below 1, Nova's weighers spread guests as they
+  do without it.
 
 Related options:
 
@@ -125,8 +129,10 @@ How the ``<numatune>`` of affined guests is written.
 Nova binds all memory of an affined guest's QEMU process strictly, its own
 overhead included, so that the process is killed when the host NUMA node runs
 out of memory. Confidential guests (AMD SEV, Intel TDX) keep what Nova writes,
-whatever this option says. A running guest keeps its ``<numatune>`` until it
-is next started: hard reboot, stop and start, resize.
+whatever this option says. A guest keeps its ``<numatune>`` until Nova makes
+its XML anew: at a hard reboot, a stop and start, a resize, a cold migration, a
+rebuild, an evacuation or an unshelving, but not when it is resumed or
+unrescued.
 
 Related options:
 
@@ -163,6 +169,11 @@ The memory policy of guest NUMA cells that have small pages.
 
 Cells with huge pages are always bound strictly, whatever this option says.
 
+Guests with ``preferred`` or ``local`` memory are not killed when their node is
+full, at a price: unless the kernel's ``vm.zone_reclaim_mode`` is 1, it takes
+memory of another node before it drops file cache of this one, and does not
+move it back.
+
 Related options:
 
 * ``[numa_guard] numatune``, which must be ``guard``.
@@ -177,7 +188,7 @@ Related options:
                 'A guest whose host lacks the huge pages is refused, and '
                 'Nova tries the next host.',
             ),
-            ('warn', 'A shortage is logged, and the guest is started.'),
+            ('warn', 'A shortage is logged, and QEMU is left to fail.'),
             ('off', 'Nothing is checked.'),
         ],
         mutable=True,
@@ -186,7 +197,9 @@ Whether the huge pages that the host's kernel has free are read before a guest
 is built.
 
 Nova counts the pages of its own guests only, and does not see what other
-processes took. The option can be changed by sending SIGHUP to nova-compute.
+processes took. The option can be changed by sending SIGHUP to nova-compute
+where that runs on eventlet. On native threads, which are the default since
+2026.2, nova-compute ends at SIGHUP, and has to be restarted.
 """,
     ),
 ]
@@ -219,7 +232,9 @@ class LiveOption:
     """A mutable option; its last good value while the one it has is bad.
 
     oslo.config takes over whatever the file holds when a service is sent
-    SIGHUP, and raises when it is read. A service that runs has to go on.
+    SIGHUP, and raises when it is read. A service that runs has to go on. A
+    service that forks workers forks them anew at SIGHUP; in those the last
+    good value is the one that the first process has read, at its start.
 
     :param conf: where the option is registered
     :param name: of the option in [numa_guard]
@@ -246,7 +261,7 @@ class LiveOption:
             if self._complaint != str(exc):
                 self._complaint = str(exc)
                 LOG.error(
-                    '[numa_guard] %s stays %r: %s',
+                    '[numa_guard] %s is bad, and %r is used instead: %s',
                     self._name,
                     self._value,
                     exc,

@@ -80,10 +80,13 @@ class HostContent:
 
     :param floating: MiB of the floating guests
     :param affined: MiB of the affined guests
+    :param estimated: whether the host has not reported its reserve, so that
+        the floating guests are estimated
     """
 
     floating: int
     affined: int
+    estimated: bool = dataclasses.field(default=False, compare=False)
 
     def of(self, kind: guests.Kind) -> int:
         """MiB of the guests of one kind."""
@@ -121,7 +124,7 @@ def content(usage: HostUsage) -> HostContent:
             floating = 0
         elif not affined:
             floating = max(1, floating)
-    return HostContent(floating=floating, affined=affined)
+    return HostContent(floating, affined, estimated=not usage.reported)
 
 
 def judge(
@@ -138,9 +141,10 @@ def judge(
         if kind.other is guests.Kind.FLOATING
         else Reason.AFFINED_PRESENT
     )
-    return Verdict(
-        False, reason, f'{kind.other.value} guests present: {others} MiB'
-    )
+    detail = f'{kind.other.value} guests present: {others} MiB'
+    if present.estimated:
+        detail += ', estimated, because the host does not report its reserve'
+    return Verdict(False, reason, detail)
 
 
 def likeness(kind: guests.Kind, present: HostContent) -> float:

@@ -23,9 +23,12 @@ import os
 import pathlib
 import re
 
+from oslo_log import log as logging
 from oslo_utils import strutils, units
 
 from nova_numa_guard import availability
+
+LOG = logging.getLogger(__name__)
 
 _NODE = re.compile(r'node(\d+)')
 _PAGES = re.compile(r'hugepages-(\d+)kB')
@@ -59,6 +62,7 @@ class Kernel:
     ) -> None:
         self.root = pathlib.Path(root)
         self._statvfs = statvfs
+        self._unasked: set[str] = set()
 
     def nodes(self) -> tuple[int, ...]:
         """The ids of the host's NUMA nodes, which may be sparse.
@@ -115,7 +119,8 @@ class Kernel:
         """Pages that hugetlbfs mounts may still give out; None: no limit.
 
         Of several mounts with limits the roomiest counts, because which of
-        them libvirt takes is its own affair.
+        them libvirt takes is its own affair. One that may not be asked, such
+        as another tool's in a folder of its own, limits nothing.
         """
         mounts = self.root / 'proc/self/mounts'
         options = {
@@ -133,9 +138,15 @@ class Kernel:
             try:
                 stat = self._statvfs(path)
             except OSError as exc:
-                raise UnreadableError(
-                    pathlib.Path(path), exc.strerror or str(exc)
-                ) from exc
+                if path not in self._unasked:
+                    self._unasked.add(path)
+                    LOG.warning(
+                        'The limit of the hugetlbfs mount %s is not known, '
+                        'and taken for none: %s',
+                        path,
+                        exc,
+                    )
+                return None
             if stat.f_bsize != page_size * units.Ki:
                 continue
             if stat.f_blocks <= 0:  # hugetlbfs says 0 or -1 for "no limit"

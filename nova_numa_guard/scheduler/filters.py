@@ -59,28 +59,30 @@ class NUMAGuardFilter(filters.BaseHostFilter):
         self, filter_obj_list: Iterable[Any], spec_obj: Any
     ) -> Iterator[Any]:
         off = CONF.numa_guard.isolation == isolation.Isolation.NONE.value
-        if off or utils.request_is_rebuild(spec_obj):
+        rebuild = utils.request_is_rebuild(spec_obj)
+        if off or (rebuild and not self.RUN_ON_REBUILD):
             yield from filter_obj_list
             return
         enforce = self._mode.value == 'enforce'
-        refused: collections.Counter[str] = collections.Counter()
-        total = 0
+        unreadable = isolation.Reason.UNREADABLE
+        reasons: collections.Counter[str] = collections.Counter()
+        total = removed = 0
         for host_state in filter_obj_list:
-            total += 1
             verdict = self.judge(host_state, spec_obj)
-            if not verdict.passes:
-                refused[verdict.reason] += 1
+            total += 1
+            removed += not verdict.passes
+            if not verdict.passes or verdict.reason is unreadable:
+                reasons[verdict.reason] += 1
             if verdict.passes or not enforce:
                 yield host_state
-        if refused:
+        if reasons:
             LOG.info(
-                'NUMA guard %s %d of %d hosts for %s guest %s: %s',
+                'NUMA guard %s %d of %d hosts for %s: %s',
                 'removed' if enforce else 'would have removed',
-                refused.total(),
+                removed,
                 total,
-                kind_of(spec_obj).value,
-                spec_obj.instance_uuid,
-                ', '.join(f'{why}: {n}' for why, n in sorted(refused.items())),
+                _name(spec_obj),
+                ', '.join(f'{why}: {n}' for why, n in sorted(reasons.items())),
             )
 
     def host_passes(self, host_state: Any, filter_properties: Any) -> bool:
@@ -122,6 +124,15 @@ class NUMAGuardFilter(filters.BaseHostFilter):
                 host,
                 exc,
             )
+
+
+def _name(spec_obj: Any) -> str:
+    """What a guest is called in the log."""
+    try:
+        kind = kind_of(spec_obj).value
+    except Exception:
+        kind = 'unreadable'
+    return f'{kind} guest {getattr(spec_obj, "instance_uuid", None)}'
 
 
 def kind_of(spec_obj: Any) -> guests.Kind:

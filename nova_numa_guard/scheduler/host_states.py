@@ -57,8 +57,8 @@ def content_of(host_state: Any) -> isolation.HostContent:
 
 
 def _report_of(host_state: Any) -> report.Report | None:
-    stats = getattr(host_state, 'stats', None) or {}
-    text = stats.get(report.STATS_KEY)
+    stats = getattr(host_state, 'stats', None)
+    text = stats.get(report.STATS_KEY) if isinstance(stats, dict) else None
     return _decode(host_state.host, text if text is None else str(text))
 
 

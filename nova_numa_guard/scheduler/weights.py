@@ -35,6 +35,10 @@ class NUMAGuardWeigher(weights.BaseHostWeigher):
     minval = 0.0
     maxval = 1.0
 
+    def __init__(self) -> None:
+        super().__init__()
+        conf.validate(CONF)
+
     def weight_multiplier(self, host_state: Any) -> float:
         """Override the weight multiplier."""
         multiplier: float = utils.get_weight_multiplier(

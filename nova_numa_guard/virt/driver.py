@@ -101,9 +101,8 @@ class NUMAGuardDriver(driver.LibvirtDriver):
 
     def get_available_resource(self, nodename: str) -> dict[str, Any]:
         resources: dict[str, Any] = super().get_available_resource(nodename)
-        numatune = CONF.numa_guard.numatune
-        if numatune != 'stock' or self.page_check.mode != 'off':
-            resources.setdefault('stats', {})[report.STATS_KEY] = (
-                report.encode(report.Report(CONF.reserved_host_memory_mb))
-            )
+        # Whatever is switched on here: the scheduler's part may be.
+        resources.setdefault('stats', {})[report.STATS_KEY] = report.encode(
+            report.Report(CONF.reserved_host_memory_mb)
+        )
         return resources

@@ -60,15 +60,15 @@ class PageCheck:
             return
         if mode == 'warn':
             LOG.warning(
-                'Started although the kernel lacks pages, because '
-                '[numa_guard] page_check is "warn": %s',
+                'Starting although the kernel lacks pages, because '
+                '[numa_guard] page_check is "warn"; QEMU may fail: %s',
                 shortage,
                 instance=instance,
             )
         elif is_rebuild_in_place(instance, host):
             LOG.warning(
-                'Started although the kernel lacks pages, because the '
-                'rebuild has removed the guest already: %s',
+                'Starting although the kernel lacks pages, because the '
+                'rebuild has removed the guest already; QEMU may fail: %s',
                 shortage,
                 instance=instance,
             )
@@ -99,7 +99,7 @@ class PageCheck:
             availability.may_overcommit(bounds.get(s.page_size)) for s in short
         ):
             LOG.warning(
-                'Started although the pools are too small, because the '
+                'Starting although the pools are too small, because the '
                 'kernel may add to them (nr_overcommit_hugepages): %s',
                 text,
                 instance=instance,

@@ -175,6 +175,7 @@ class GuardTestCase(base.ServersTestBase):
         )
 
     def boot(self, flavor, expected_state='ACTIVE', **kwargs):
+        """Boot a server without a network, and wait for its state."""
         return self._create_server(
             flavor_id=flavor,
             networks='none',

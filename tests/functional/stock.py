@@ -50,4 +50,6 @@ def suite_of(module, loader, name, **options):
             mixed = type(case_name, (WithGuard, case), {'GUARD': options})
             mixed.__module__ = name
             suite.addTests(loader.loadTestsFromTestCase(mixed))
+    if not suite.countTestCases():
+        raise RuntimeError(f'there are no tests in {module.__name__}')
     return suite

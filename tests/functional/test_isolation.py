@@ -16,33 +16,30 @@ from tests.functional import base
 
 
 class HostIsolationTest(base.GuardTestCase):
+    """The filter alone: Nova's weighers send every guest to host1."""
+
+    GUARD = {'isolation': 'host', 'weight_multiplier': 0.0}
+
     def setUp(self):
         super().setUp()
-        for name in ('host1', 'host2'):
-            self.start_host(name, base.pages(8192, huge=512))
+        self.flags(ram_weight_multiplier=1000.0, group='filter_scheduler')
+        self.start_host('host1', base.pages(65536, huge=1024))
+        self.start_host('host2', base.pages(8192, huge=512))
         self.floating = self.flavor()
         self.affined = self.flavor(memory_mb=512, **base.PINNED, **base.HUGE)
 
     def test_floating_then_affined(self):
-        first = self.boot(self.floating)
-        second = self.boot(self.affined)
-        self.assertNotEqual(self.host_of(first), self.host_of(second))
+        self.assertEqual('host1', self.host_of(self.boot(self.floating)))
+        self.assertEqual('host2', self.host_of(self.boot(self.affined)))
 
     def test_affined_then_floating(self):
-        first = self.boot(self.affined)
-        second = self.boot(self.floating)
-        self.assertNotEqual(self.host_of(first), self.host_of(second))
+        self.assertEqual('host1', self.host_of(self.boot(self.affined)))
+        self.assertEqual('host2', self.host_of(self.boot(self.floating)))
 
-    def test_like_joins_like(self):
-        """Also while an empty host would be the roomier one."""
-        first = self.boot(self.floating)
-        self.assertEqual(
-            self.host_of(first), self.host_of(self.boot(self.floating))
-        )
-        third = self.boot(self.affined)
-        self.assertEqual(
-            self.host_of(third), self.host_of(self.boot(self.affined))
-        )
+    def test_without_isolation_they_would_share_a_host(self):
+        self.flags(isolation='none', group='numa_guard')
+        self.assertEqual('host1', self.host_of(self.boot(self.floating)))
+        self.assertEqual('host1', self.host_of(self.boot(self.affined)))
 
     def test_no_host_is_left(self):
         self.boot(self.floating, host='host1')
@@ -63,12 +60,14 @@ class HostIsolationTest(base.GuardTestCase):
         self.boot(self.affined, host='host2')
 
     def test_servers_of_one_request_keep_apart(self):
-        """20 servers of a multi-create see each other, and so do two."""
+        """The first of a multi-create decides for the rest of it."""
         body = self._build_server(flavor_id=self.floating, networks='none')
         body.update(min_count=4, max_count=4)
         self.api.post_server({'server': body})
         for server in self.api.get_servers():
-            self._wait_for_state_change(server, 'ACTIVE')
+            self._wait_for_server_parameter(
+                server, {'status': 'ACTIVE'}, max_retries=60
+            )
         hosts = {self.host_of(server) for server in self.api.get_servers()}
         self.assertEqual(1, len(hosts))
         self.assertNotIn(self.host_of(self.boot(self.affined)), hosts)

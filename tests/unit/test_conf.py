@@ -121,7 +121,7 @@ class ConfTest(base.TestCase):
             loaded.mutate_config_files()
             self.assertEqual('warn', option.value)
         [record] = self.log.at('ERROR')
-        self.assertIn("page_check stays 'warn'", record)
+        self.assertIn("page_check is bad, and 'warn' is used instead", record)
         self.assertIn("but found 'maybe'", record)
         self.write(page_check='off')
         loaded.mutate_config_files()

@@ -124,7 +124,7 @@ class NUMAGuardFilterTest(FilterTestCase):
         )
 
     def test_reasons_are_counted_apart(self):
-        """A host that cannot be judged is not counted: it passes."""
+        """A host that cannot be judged is named, though it passes."""
         broken = self.host('broken')
         broken.free_ram_mb = None
         self.passed(
@@ -136,8 +136,19 @@ class NUMAGuardFilterTest(FilterTestCase):
         self.assert_logged(
             'INFO',
             f'NUMA guard removed 2 of 3 hosts for floating guest '
-            f'{uuids.instance}: affined-present: 2',
+            f'{uuids.instance}: affined-present: 2, unreadable: 1',
         )
+
+    def test_a_host_that_cannot_be_judged_is_named_each_time(self):
+        broken = self.host('broken')
+        broken.free_ram_mb = None
+        line = (
+            f'NUMA guard removed 0 of 1 hosts for floating guest '
+            f'{uuids.instance}: unreadable: 1'
+        )
+        for _ in range(2):
+            self.assertEqual(['broken'], self.passed(self.floating, broken))
+        self.assert_logged('INFO', line, line)
 
     def test_nothing_removed_nothing_said(self):
         self.passed(self.affined, self.host('a'), self.host('b', affined=512))
@@ -395,9 +406,11 @@ class NeverRaisesTest(FilterTestCase):
         self.assert_unjudged(self.host(floating=1024), spec)
 
     def test_stats_that_are_no_mapping(self):
-        host = self.host()
-        host.stats = 'junk'
-        self.assert_unjudged(host)
+        """They are as good as none: Nova's own figures are there."""
+        for stats in ('junk', 7, ['numa_guard']):
+            host = self.host(floating=1024)
+            host.stats = stats
+            self.assertEqual([], self.passed(self.affined, host))
 
     def test_once_per_host_and_cause(self):
         hosts = [self.host('a'), self.host('b')]

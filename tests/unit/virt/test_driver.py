@@ -333,12 +333,8 @@ class AvailableResourceTest(DriverTestCase):
     def test_a_nova_without_stats(self):
         self.assertEqual({'numa_guard'}, set(self.resources()['stats']))
 
-    def test_nothing_is_added_if_the_guard_is_off(self):
-        self.flags(numatune='stock', page_check='off')
-        self.assertEqual({'vcpus': 8}, self.resources(vcpus=8))
-
-    def test_either_part_is_enough(self):
-        for numatune, check in (('guard', 'off'), ('stock', 'warn')):
+    def test_the_scheduler_needs_it_whatever_is_on_here(self):
+        for numatune, check in (('guard', 'off'), ('stock', 'off')):
             self.flags(numatune=numatune, page_check=check)
             self.assertIn('numa_guard', self.resources()['stats'])
 

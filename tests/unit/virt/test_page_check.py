@@ -209,8 +209,8 @@ class EnforceTest(PageCheckTestCase):
         self.spawn(self.guest(task_state=task_states.REBUILD_SPAWNING))
         self.assert_logged(
             'WARNING',
-            'Started although the kernel lacks pages, because the rebuild '
-            f'has removed the guest already: {SHORT}',
+            'Starting although the kernel lacks pages, because the rebuild '
+            f'has removed the guest already; QEMU may fail: {SHORT}',
         )
         self.assertEqual([], self.events.written)
 
@@ -315,12 +315,14 @@ class UnreadableTest(PageCheckTestCase):
         (self.machine.root / 'proc/self/mounts').unlink()
         self.assert_warned('proc/self/mounts')
 
-    def test_a_mount_that_is_not_there(self):
+    def test_a_mount_that_is_not_there_does_not_end_the_check(self):
         missing = self.machine.root / 'missing'
         (self.machine.root / 'proc/self/mounts').write_text(
             f'hugetlbfs {missing} hugetlbfs rw 0 0\n'
         )
-        self.assert_warned('missing')
+        self.assertRaises(
+            exception.ComputeResourcesUnavailable, self.spawn, self.guest()
+        )
 
     def test_another_size_is_not_read(self):
         name = (
