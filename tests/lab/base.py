@@ -1,0 +1,182 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#     http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+
+"""What the tests of the lab have in common."""
+
+import os
+import subprocess
+import sys
+from typing import Any
+
+import fixtures
+from lxml import etree
+import testtools
+from testtools import content
+
+from tests.lab import memory, outsider, shared
+from tests.lab.stack import (
+    client,
+    hosts,
+    hugepages,
+    namespace,
+    nova,
+    plan,
+    processes,
+)
+
+# Nova's weigher for RAM prefers the first of the hosts, which has less in
+# reserve. Its guests can have PAGES huge pages together, and no more.
+FIRST = 'compute1'
+SECOND = 'compute2'
+SCHEDULER = nova.SCHEDULER
+
+# Options of a nova-compute: Nova's own driver, and ours without effect.
+STOCK: plan.Options = {'DEFAULT': {'compute_driver': 'libvirt.LibvirtDriver'}}
+OFF: plan.Options = {'numa_guard': {'numatune': 'stock', 'page_check': 'off'}}
+
+_SERVICES = (SCHEDULER, FIRST, SECOND)
+
+
+class LabTestCase(testtools.TestCase):
+    """A test that boots servers, and leaves nothing behind."""
+
+    def setUp(self) -> None:
+        super().setUp()
+        seconds = int(os.environ.get('OS_TEST_TIMEOUT', 0))
+        if seconds:
+            self.useFixture(fixtures.Timeout(seconds, gentle=True))
+        self.lab = shared.lab()
+        self.client = self.lab.client
+        self.addOnException(self._on_exception)
+        self._servers: list[str] = []
+        self._restarted: set[str] = set()
+        self._written = {name: self._log_size(name) for name in _SERVICES}
+        self._free_pages = hugepages.free()
+        self.addCleanup(self.assert_nothing_left)
+
+    def boot(
+        self, flavor: str, host: str = '', status: str = 'ACTIVE'
+    ) -> client.Server:
+        """Boot a server, which is deleted after the test.
+
+        :param host: the only host that the filters are to look at
+        :param status: what becomes of it
+        """
+        uuid = self.client.boot(
+            self.id().rpartition('.')[2], self.lab.image, flavor, host
+        )
+        self._servers.append(uuid)
+        self.addCleanup(self.client.delete, uuid)
+        server = self.client.settled(uuid)
+        self.assertEqual(status, server.status, server.fault)
+        return server
+
+    def host(self, name: str) -> hosts.ComputeHost:
+        return self.lab.stack.hosts[name]
+
+    def restart(self, service: str, overrides: plan.Options) -> None:
+        """Start a service with other options until the test is over."""
+        if service not in self._restarted:
+            self._restarted.add(service)
+            self.addCleanup(self.lab.stack.restart, service)
+        self.lab.stack.restart(service, overrides)
+
+    def reload_scheduler(self, overrides: plan.Options) -> None:
+        """Have the scheduler read other options until the test is over."""
+        self.addCleanup(self.lab.stack.reload_scheduler, {})
+        self.lab.stack.reload_scheduler(overrides)
+
+    def outsider(self, leave: int, host: str = '') -> None:
+        """Take huge pages behind Nova's back until the test is over.
+
+        :param leave: pages that guests can still have
+        :param host: leave so many on this host only; without it, on all
+        """
+        if host:
+            pid = self.lab.stack.processes.pid(self.host(host).libvirtd)
+            room = os.statvfs(f'/proc/{pid}/root{namespace.HUGETLBFS}')
+            taken = room.f_bavail - leave
+            inside = self.host(host).inside
+            file = [str(namespace.HUGETLBFS / 'outsider')]
+        else:
+            taken = hugepages.free() - leave
+            inside, file = lambda *words: list(words), []
+        process = subprocess.Popen(
+            inside(
+                *(sys.executable, '-P', outsider.__file__),
+                *(str(taken), str(hugepages.cpus()[0]), *file),
+            ),
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+        )
+        self.addCleanup(process.communicate)
+        assert process.stdout is not None
+        self.assertEqual('taken\n', process.stdout.readline())
+
+    def logged(self, service: str, *words: str) -> list[str]:
+        """The lines with all of some words that a service has written.
+
+        Of those that it has written since the test began.
+        """
+        path = self.lab.stack.layout.log(service)
+        with path.open('rb') as log:
+            log.seek(self._written[service])
+            lines = log.read().decode(errors='replace').splitlines()
+        return [line for line in lines if all(word in line for word in words)]
+
+    def domain(self, server: client.Server) -> etree._Element:
+        """The XML of a server's running guest."""
+        return etree.fromstring(
+            self.host(server.host).virsh('dumpxml', server.domain)
+        )
+
+    def numatune(self, server: client.Server) -> list[tuple[str, str, str]]:
+        """What is in <numatune>: tags, modes and host nodes."""
+        return [
+            (child.tag, child.get('mode', ''), child.get('nodeset', ''))
+            for child in self.domain(server).iterfind('./numatune/*')
+        ]
+
+    def mappings(self, server: client.Server) -> list[memory.Mapping]:
+        """The memory of a server's QEMU."""
+        return memory.mappings(self.host(server.host).qemu_pid(server.domain))
+
+    def assert_nothing_left(self) -> None:
+        """Once the servers are deleted, hosts are as they were before."""
+        for uuid in self._servers:
+            self.assertEqual({}, self.client.allocations(uuid), uuid)
+        for name, host in self.lab.stack.hosts.items():
+            self.assertEqual([], host.domains(), name)
+            disks = set(os.listdir(host.instances))
+            self.assertEqual(set(), disks & {*self._servers}, name)
+        processes.poll(lambda: hugepages.free() == self._free_pages, 10)
+        self.assertEqual(self._free_pages, hugepages.free())
+
+    def _log_size(self, service: str) -> int:
+        try:
+            return self.lab.stack.layout.log(service).stat().st_size
+        except FileNotFoundError:
+            return 0
+
+    def _on_exception(self, exc_info: Any) -> None:
+        """Show what the services had to say, and keep their logs."""
+        if issubclass(exc_info[0], self.skipException):
+            return
+        self.lab.failed = True
+        for service in _SERVICES:
+            path = self.lab.stack.layout.log(service)
+            loud = self.logged(service, ' ERROR ')
+            loud += self.logged(service, ' nova_numa_guard.')
+            self.addDetail(
+                str(path), content.text_content('\n'.join(loud[-40:]))
+            )

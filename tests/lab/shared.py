@@ -1,0 +1,108 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#     http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+
+"""The lab that all tests of a run share.
+
+It is brought up for the first test, and taken down when the run ends. If the
+environment variable OS_LAB_DIR names the folder of a lab that is up, as
+``python -m tests.lab up`` makes it, the tests use that one, and leave it up.
+"""
+
+import atexit
+import os
+import pathlib
+import shutil
+import signal
+import sys
+import tempfile
+
+from tests.lab.stack import client, errors, rest, stack
+
+VARIABLE = 'OS_LAB_DIR'
+
+# 2 MiB pages of the guests that have huge pages.
+PAGES = 32
+
+
+class Lab:
+    """A stack, and what the tests of a run have in common on it."""
+
+    def __init__(self, the_stack: stack.Stack) -> None:
+        self.stack = the_stack
+        self.client = client.Client(rest.Rest(the_stack.basics))
+        self.failed = False
+        name = f'test-{os.getpid()}'
+        self.image = self.client.image(name, bytes(1 << 20))
+
+        def flavor(kind: str, memory: int, specs: dict[str, str]) -> str:
+            return self.client.flavor(f'{name}-{kind}', memory, specs)
+
+        huge = {'hw:mem_page_size': '2048'}
+        self.floating = flavor('floating', 2 * PAGES, {})
+        self.huge_shared = flavor('huge-shared', 2 * PAGES, huge)
+        self.huge_pinned = flavor(
+            'huge-pinned', 2 * PAGES, {'hw:cpu_policy': 'dedicated', **huge}
+        )
+        # A size that no other mapping of QEMU has.
+        self.small_page_memory = 96
+        self.small_page = flavor(
+            'small-page', self.small_page_memory, {'hw:numa_nodes': '1'}
+        )
+
+
+_lab: Lab | None = None
+_failure: BaseException | None = None
+
+
+def lab() -> Lab:
+    """The lab of this run.
+
+    :raises LabError: it did not come up
+    """
+    global _lab, _failure
+    if _failure is not None:
+        raise errors.LabError(f'there is no lab: {_failure}')
+    if _lab is None:
+        try:
+            _lab = _find() or _make()
+        except BaseException as exc:
+            _failure = exc
+            raise
+    return _lab
+
+
+def _find() -> Lab | None:
+    folder = os.environ.get(VARIABLE)
+    return Lab(stack.Stack.load(folder)) if folder else None
+
+
+def _make() -> Lab:
+    folder = pathlib.Path(tempfile.mkdtemp(prefix='lab-'))
+    the_stack = stack.Stack.up(folder)
+    atexit.register(_end, the_stack)
+    # atexit does nothing for a process that a signal ends.
+    signal.signal(signal.SIGTERM, lambda number, _: sys.exit(128 + number))
+    return Lab(the_stack)
+
+
+def _end(the_stack: stack.Stack) -> None:
+    the_stack.down()
+    keep = ('etc', 'log') if _lab is None or _lab.failed else ()
+    for entry in the_stack.layout.root.iterdir():
+        if entry.name in keep:
+            continue
+        if entry.is_dir() and not entry.is_symlink():
+            shutil.rmtree(entry)
+        else:
+            entry.unlink()
+    if not keep:
+        the_stack.layout.root.rmdir()

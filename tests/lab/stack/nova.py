@@ -1,0 +1,191 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#     http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+
+"""Nova's own services."""
+
+from collections.abc import Callable
+import concurrent.futures
+import pathlib
+
+from tests.lab.stack import (
+    config,
+    errors,
+    hosts,
+    nova_config,
+    plan,
+    processes,
+    rest,
+    services,
+)
+
+SCHEDULER = 'nova-scheduler'
+
+# What they write once they take requests.
+_READY = 'Join ServiceGroup membership for this service'
+
+
+class Nova:
+    """An API, two conductors, a scheduler, and a nova-compute per host."""
+
+    def __init__(
+        self,
+        basics: config.Basics,
+        the_plan: plan.Plan,
+        processes: processes.Processes,
+        the_services: services.Services,
+        the_hosts: dict[str, hosts.ComputeHost],
+    ) -> None:
+        self._basics = basics
+        self._plan = the_plan
+        self._processes = processes
+        self._services = the_services
+        self._hosts = the_hosts
+
+    def configure(self, service: str, overrides: plan.Options) -> pathlib.Path:
+        """Write the file of a service.
+
+        :param service: nova-scheduler, or the name of a host
+        :param overrides: what differs from the plan
+        """
+        path = self._file(service)
+        if service in self._hosts:
+            host = self._plan.host(service)
+            options = nova_config.compute(self._basics, self._plan, host, path)
+        elif service == 'nova-conductor-cell1':
+            options = nova_config.cell(self._basics, self._plan)
+        else:
+            options = nova_config.control(self._basics, self._plan)
+        config.write(path, plan.merge(options, overrides))
+        return path
+
+    def configure_all(self) -> None:
+        """Write the files of all services, as the plan says."""
+        for service in (
+            'nova',
+            SCHEDULER,
+            'nova-conductor-cell1',
+            *self._hosts,
+        ):
+            self.configure(service, {})
+
+    def control(self, keystone: 'concurrent.futures.Future[None]') -> None:
+        """Make the schemas, and start everything but nova-compute.
+
+        :param keystone: done when the catalog is filled. A conductor that
+            starts before that never finds placement, and cannot reschedule.
+        """
+        manage = self._manage('nova')
+        with concurrent.futures.ThreadPoolExecutor(1) as pool:
+            cell = pool.submit(
+                self._manage('nova-conductor-cell1'),
+                *('db', 'sync', '--local_cell'),
+            )
+            manage('api_db', 'sync')
+            database_url = self._basics.layout.database_url
+            manage(
+                *('cell_v2', 'map_cell0'),
+                f'--database_connection={database_url("nova_cell0")}',
+            )
+            manage('db', 'sync', '--local_cell')
+            manage(
+                *('cell_v2', 'create_cell', '--name=cell1'),
+                f'--database_connection={database_url("nova_cell1")}',
+                f'--transport-url={self._basics.transport_url("cell1")}',
+            )
+            cell.result()
+        keystone.result()
+        self._start('nova-conductor', 'nova-conductor', self._file('nova'))
+        cell1 = 'nova-conductor-cell1'
+        self._start(cell1, 'nova-conductor', self._file(cell1))
+        self.start(SCHEDULER)
+        self._services.serve(
+            'nova',
+            'nova.wsgi.osapi_compute',
+            OS_NOVA_CONFIG_FILES=(
+                f'{config.PREFIX_ETC}/nova/api-paste.ini;nova.conf'
+            ),
+        )
+
+    def start(self, service: str) -> None:
+        """Start nova-scheduler, or the nova-compute of a host."""
+        if service in self._hosts:
+            self._start(
+                service,
+                'nova-compute',
+                self._file(service),
+                *self._hosts[service].inside(),
+            )
+        elif service == SCHEDULER:
+            self._start(service, service, self._file(service))
+        else:
+            raise errors.LabError(f'{service} is not started by itself')
+
+    def restart(self, service: str, overrides: plan.Options) -> None:
+        """Start a service anew with other options, and wait for it.
+
+        :param overrides: what differs from the plan
+        :raises LabError: it does not start
+        """
+        self._processes.stop([service])
+        self.configure(service, overrides)
+        self._wait_ready(service, lambda: self.start(service))
+
+    def reload_scheduler(self, overrides: plan.Options) -> None:
+        """Send SIGHUP to the scheduler, and wait until it has read on it.
+
+        :param overrides: what differs from the plan
+        :raises LabError: it did not
+        """
+        self.configure(SCHEDULER, overrides)
+        self._wait_ready(SCHEDULER, lambda: self._processes.hang_up(SCHEDULER))
+
+    def _wait_ready(self, service: str, begin: Callable[[], None]) -> None:
+        log = self._basics.layout.log(service)
+        written = log.stat().st_size
+        begin()
+        self._processes.wait_for(
+            service, lambda: _READY.encode() in log.read_bytes()[written:]
+        )
+
+    def map_hosts(self) -> None:
+        """Let the API know the hosts that have come up."""
+        self._manage('nova')('cell_v2', 'discover_hosts')
+
+    def _start(
+        self, name: str, program: str, path: pathlib.Path, *before: str
+    ) -> None:
+        self._processes.start(
+            name,
+            [*before, str(services.BIN / program), f'--config-file={path}'],
+        )
+
+    def _manage(self, service: str) -> services.Manage:
+        return services.Manage(
+            self._processes,
+            f'manage-{service}',
+            'nova-manage',
+            f'--config-file={self._file(service)}',
+        )
+
+    def _file(self, service: str) -> pathlib.Path:
+        return self._basics.layout.etc('nova', f'{service}.conf')
+
+
+def is_up(client: rest.Rest, host: str) -> bool:
+    """Whether a nova-compute is alive and has told placement of its host."""
+    found = client.call(
+        'nova', 'GET', f'/v2.1/os-services?binary=nova-compute&host={host}'
+    )['services']
+    providers = client.call(
+        'placement', 'GET', f'/resource_providers?name={host}'
+    )['resource_providers']
+    return bool(providers) and any(s['state'] == 'up' for s in found)
