@@ -63,6 +63,11 @@ class RefusalTest(ShortageTestCase):
     """[numa_guard] page_check = enforce."""
 
     def test_server_goes_to_the_second_host(self) -> None:
+        """The pages of the first one's hugetlbfs are taken.
+
+        The hosts share one kernel, and its counts; what is taken from the
+        kernel is lacking on both, as below.
+        """
         self.outsider(leave=LEFT, host=base.FIRST)
 
         server = self.boot(self.lab.huge_pinned)
@@ -85,8 +90,8 @@ class RefusalTest(ShortageTestCase):
         )
         self.assertEqual([], self.warnings(base.SECOND))
 
-    def test_first_host_is_used_again_once_it_has_the_pages(self) -> None:
-        """The difference is the outsider's doing, and no after-effect."""
+    def test_server_stays_on_the_first_host_that_has_the_pages(self) -> None:
+        """So the outsider, and nothing else, makes the difference above."""
         self.assertEqual(base.FIRST, self.boot(self.lab.huge_pinned).host)
 
     def test_pages_run_out_on_every_host(self) -> None:
