@@ -61,6 +61,7 @@ class LabTestCase(testtools.TestCase):
         self._restarted: set[str] = set()
         self._written = {name: self._log_size(name) for name in _SERVICES}
         self._free_pages = hugepages.free()
+        self._memory_used = self.client.memory_used()
         self.addCleanup(self.assert_nothing_left)
 
     def boot(
@@ -134,6 +135,10 @@ class LabTestCase(testtools.TestCase):
             lines = log.read().decode(errors='replace').splitlines()
         return [line for line in lines if all(word in line for word in words)]
 
+    def warnings(self, host: str) -> list[str]:
+        """What the guard has warned of on a host."""
+        return self.logged(host, ' WARNING nova_numa_guard.')
+
     def domain(self, server: client.Server) -> etree._Element:
         """The XML of a server's running guest."""
         return etree.fromstring(
@@ -161,6 +166,10 @@ class LabTestCase(testtools.TestCase):
             self.assertEqual(set(), disks & {*self._servers}, name)
         processes.poll(lambda: hugepages.free() == self._free_pages, 10)
         self.assertEqual(self._free_pages, hugepages.free())
+        processes.poll(
+            lambda: self.client.memory_used() == self._memory_used, 60
+        )
+        self.assertEqual(self._memory_used, self.client.memory_used())
 
     def _log_size(self, service: str) -> int:
         try:

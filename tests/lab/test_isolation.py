@@ -13,6 +13,7 @@
 """Floating and affined guests on two hosts."""
 
 from tests.lab import base
+from tests.lab.stack import client
 
 
 class TwoHostsTest(base.LabTestCase):
@@ -23,6 +24,10 @@ class TwoHostsTest(base.LabTestCase):
         huge = self.boot(self.lab.huge_pinned)
 
         self.assertEqual([base.FIRST, base.SECOND], [floating.host, huge.host])
+        self.assert_explained(
+            huge,
+            'removed 1 of 2 hosts for affined guest: floating-present: 1',
+        )
         self.assertEqual(floating.host, self.boot(self.lab.floating).host)
         self.assertEqual(huge.host, self.boot(self.lab.huge_shared).host)
 
@@ -31,6 +36,10 @@ class TwoHostsTest(base.LabTestCase):
         floating = self.boot(self.lab.floating)
 
         self.assertEqual([base.FIRST, base.SECOND], [huge.host, floating.host])
+        self.assert_explained(
+            floating,
+            'removed 1 of 2 hosts for floating guest: affined-present: 1',
+        )
         self.assertEqual(floating.host, self.boot(self.lab.floating).host)
         # Another one with huge pages would find none left on that host.
         self.assertEqual(huge.host, self.boot(self.lab.small_page).host)
@@ -49,8 +58,8 @@ class TwoHostsTest(base.LabTestCase):
         self.assertEqual('', server.host)
         self.assertIn('No valid host was found.', server.fault)
         self.assert_explained(
-            f'NUMA guard removed 2 of 2 hosts for affined guest '
-            f'{server.uuid}: floating-present: 2'
+            server,
+            'removed 2 of 2 hosts for affined guest: floating-present: 2',
         )
 
     def test_floating_server_finds_no_host_between_affined_ones(self) -> None:
@@ -62,8 +71,8 @@ class TwoHostsTest(base.LabTestCase):
         self.assertEqual('', server.host)
         self.assertIn('No valid host was found.', server.fault)
         self.assert_explained(
-            f'NUMA guard removed 2 of 2 hosts for floating guest '
-            f'{server.uuid}: affined-present: 2'
+            server,
+            'removed 2 of 2 hosts for floating guest: affined-present: 2',
         )
 
     def test_warn_mode_lets_both_kinds_share_a_host(self) -> None:
@@ -73,8 +82,9 @@ class TwoHostsTest(base.LabTestCase):
         huge = self.boot(self.lab.huge_pinned, host=base.FIRST)
 
         self.assert_explained(
-            f'NUMA guard would have removed 1 of 1 hosts for affined guest '
-            f'{huge.uuid}: floating-present: 1'
+            huge,
+            'would have removed 1 of 1 hosts for affined guest: '
+            'floating-present: 1',
         )
 
     def test_without_isolation_both_kinds_share_a_host(self) -> None:
@@ -92,7 +102,12 @@ class TwoHostsTest(base.LabTestCase):
             1, len(self.logged(base.SCHEDULER, ' WARNING ', 'isolation is'))
         )
 
-    def assert_explained(self, text: str) -> None:
+    def assert_explained(self, server: client.Server, text: str) -> None:
         """The scheduler says it once, where it is seen without debugging."""
-        lines = self.logged(base.SCHEDULER, ' INFO ', 'NUMA guard')
-        self.assertEqual([True], [line.endswith(text) for line in lines])
+        kind, why = text.split(' guest: ')
+        (line,) = self.logged(base.SCHEDULER, ' NUMA guard ', server.uuid)
+        self.assertIn(' INFO nova_numa_guard.', line)
+        self.assertTrue(
+            line.endswith(f'] NUMA guard {kind} guest {server.uuid}: {why}'),
+            line,
+        )

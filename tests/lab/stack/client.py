@@ -20,7 +20,12 @@ from tests.lab.stack import errors, processes, rest
 
 # 2.84 shows the details of events, 2.96 is what Nova 31 knows.
 _NOVA = {'X-OpenStack-Nova-API-Version': '2.96'}
+# The last one that shows what is in use of a host.
+_USAGE = {'X-OpenStack-Nova-API-Version': '2.87'}
 _PLACEMENT = {'OpenStack-API-Version': 'placement 1.39'}
+
+# Seconds between two looks at a server, which cost Nova more than a test.
+_INTERVAL = 0.5
 
 _MOVING = ('BUILD', 'HARD_REBOOT', 'MIGRATING', 'REBUILD', 'REBOOT')
 
@@ -137,7 +142,7 @@ class Client:
                 task is None or found['status'] == 'ERROR'
             ):
                 return self.server(uuid)
-            time.sleep(0.3)
+            time.sleep(_INTERVAL)
         raise errors.LabError(f'Nova is not done with {self.server(uuid)}')
 
     def act(self, uuid: str, action: str, arguments: Any = None) -> Server:
@@ -155,7 +160,7 @@ class Client:
         except rest.RestError as exc:
             if exc.status != 404:
                 raise
-        if not processes.poll(lambda: self._is_gone(uuid), seconds, 0.3):
+        if not processes.poll(lambda: self._is_gone(uuid), seconds, _INTERVAL):
             raise errors.LabError(f'{self.server(uuid)} is not deleted')
 
     def _is_gone(self, uuid: str) -> bool:
@@ -194,6 +199,16 @@ class Client:
         """The status of each migration of a server."""
         found = self.nova('GET', f'/os-migrations?instance_uuid={uuid}')
         return [migration['status'] for migration in found['migrations']]
+
+    def memory_used(self) -> dict[str, int]:
+        """What Nova counts as used of each host's memory, in MiB."""
+        found = self._rest.call(
+            'nova', 'GET', '/v2.1/os-hypervisors/detail', headers=_USAGE
+        )
+        return {
+            one['hypervisor_hostname']: one['memory_mb_used']
+            for one in found['hypervisors']
+        }
 
     def allocations(self, uuid: str) -> dict[str, Any]:
         """What a server holds of hosts, by the hosts' resource providers."""

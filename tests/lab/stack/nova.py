@@ -149,12 +149,16 @@ class Nova:
         self._wait_ready(SCHEDULER, lambda: self._processes.hang_up(SCHEDULER))
 
     def _wait_ready(self, service: str, begin: Callable[[], None]) -> None:
-        log = self._basics.layout.log(service)
-        written = log.stat().st_size
+        path = self._basics.layout.log(service)
+        written = path.stat().st_size
+
+        def ready() -> bool:
+            with path.open('rb') as log:
+                log.seek(written)
+                return _READY.encode() in log.read()
+
         begin()
-        self._processes.wait_for(
-            service, lambda: _READY.encode() in log.read_bytes()[written:]
-        )
+        self._processes.wait_for(service, ready)
 
     def map_hosts(self) -> None:
         """Let the API know the hosts that have come up."""

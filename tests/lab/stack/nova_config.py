@@ -90,6 +90,9 @@ def compute(
                 'transport_url': basics.transport_url('cell1'),
                 'compute_driver': 'libvirt.LibvirtDriver',
                 'reserved_host_memory_mb': 256,
+                # What a guest used that migrated here and was then deleted
+                # is only free again after the next audit.
+                'update_resources_interval': 10,
                 # The guests have nothing in them that would shut down.
                 'shutdown_timeout': 1,
             },
