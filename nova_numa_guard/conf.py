@@ -199,7 +199,8 @@ is built.
 Nova counts the pages of its own guests only, and does not see what other
 processes took. The option can be changed by sending SIGHUP to nova-compute
 where that runs on eventlet. On native threads, which are the default since
-2026.2, nova-compute ends at SIGHUP, and has to be restarted.
+2026.2, nova-compute must not be sent SIGHUP: it stops working, though it still
+looks up. Restart it instead.
 """,
     ),
 ]
