@@ -32,7 +32,8 @@ class Pool:
     :param page_size: KiB
     :param total: pages in the pool, surplus ones included
     :param free: pages that nobody has touched
-    :param surplus: pages above nr_hugepages, given back when they are freed
+    :param surplus: those of total that were added on demand; the kernel takes
+        them back when they are freed
     """
 
     node: int

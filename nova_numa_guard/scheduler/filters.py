@@ -20,7 +20,7 @@ import nova.conf
 from nova.scheduler import filters, utils
 from oslo_log import log as logging
 
-from nova_numa_guard import conf, guests, isolation
+from nova_numa_guard import conf, isolation
 from nova_numa_guard.scheduler import host_states
 
 CONF = nova.conf.CONF
@@ -93,7 +93,7 @@ class NUMAGuardFilter(filters.BaseHostFilter):
         """The verdict on one host, whatever the isolation mode."""
         try:
             verdict = isolation.judge(
-                kind_of(spec_obj),
+                host_states.kind_of(spec_obj),
                 host_states.content_of(host_state),
                 isolation.Isolation(CONF.numa_guard.isolation),
             )
@@ -129,12 +129,7 @@ class NUMAGuardFilter(filters.BaseHostFilter):
 def _name(spec_obj: Any) -> str:
     """What a guest is called in the log."""
     try:
-        kind = kind_of(spec_obj).value
+        kind = host_states.kind_of(spec_obj).value
     except Exception:
         kind = 'unreadable'
     return f'{kind} guest {getattr(spec_obj, "instance_uuid", None)}'
-
-
-def kind_of(spec_obj: Any) -> guests.Kind:
-    """The kind of the guest that a RequestSpec asks for."""
-    return guests.kind_of(bool(spec_obj.numa_topology))

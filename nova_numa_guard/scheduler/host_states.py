@@ -10,7 +10,7 @@
 # License for the specific language governing permissions and limitations
 # under the License.
 
-"""Translate Nova's HostState into the figures that isolation.py judges."""
+"""Translate Nova's HostState and RequestSpec into what isolation.py judges."""
 
 import functools
 from typing import Any
@@ -18,10 +18,15 @@ from typing import Any
 import nova.conf
 from oslo_log import log as logging
 
-from nova_numa_guard import isolation, report
+from nova_numa_guard import guests, isolation, report
 
 CONF = nova.conf.CONF
 LOG = logging.getLogger(__name__)
+
+
+def kind_of(spec_obj: Any) -> guests.Kind:
+    """The kind of the guest that a RequestSpec asks for."""
+    return guests.kind_of(bool(spec_obj.numa_topology))
 
 
 def content_of(host_state: Any) -> isolation.HostContent:

@@ -19,7 +19,7 @@ from nova.scheduler import utils, weights
 from oslo_log import log as logging
 
 from nova_numa_guard import conf, isolation
-from nova_numa_guard.scheduler import filters, host_states
+from nova_numa_guard.scheduler import host_states
 
 CONF = nova.conf.CONF
 LOG = logging.getLogger(__name__)
@@ -52,7 +52,7 @@ class NUMAGuardWeigher(weights.BaseHostWeigher):
         """Higher weights win."""
         try:
             return isolation.likeness(
-                filters.kind_of(weight_properties),
+                host_states.kind_of(weight_properties),
                 host_states.content_of(host_state),
             )
         except Exception as exc:

@@ -52,7 +52,7 @@ class NUMAGuardDriver(driver.LibvirtDriver):
     def spawn(
         self, context: Any, instance: Any, *args: Any, **kwargs: Any
     ) -> None:
-        # Before anything is made: super() downloads the image first.
+        # Before a disk is made: super() begins with downloading the image.
         self.page_check.before_spawn(context, instance, self._guard_host)
         super().spawn(context, instance, *args, **kwargs)
 

@@ -23,7 +23,7 @@ class StockGuest:
     Nova rewrites ``<numatune>`` for the destination on the source, from the
     XML of the running guest, and fails where ``<memory>`` is missing. The
     guest arrives with Nova's ``<numatune>``, so that it can migrate on from a
-    host without the guard; the guard's applies at its next start.
+    host without the guard; the guard's applies when its XML is made anew.
 
     :param guest: nova.virt.libvirt.guest.Guest
     :param nodes: the host node of each guest cell

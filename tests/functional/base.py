@@ -186,8 +186,8 @@ class GuardTestCase(base.ServersTestBase):
     def host_of(self, server):
         return self.api.get_server(server['id'])['OS-EXT-SRV-ATTR:host']
 
-    def events(self, server, name='compute_numa_guard_page_check'):
-        """The events of one name, the earliest first: (host, details)."""
+    def events(self, server):
+        """The refusals of a server, the earliest first: (host, details)."""
         found = []
         for action in self.api.get_instance_actions(server['id']):
             detail = self.api.api_get(
@@ -198,6 +198,6 @@ class GuardTestCase(base.ServersTestBase):
             found += [
                 (event['start_time'], event['host'], event['details'])
                 for event in detail['events']
-                if event['event'] == name
+                if event['event'] == 'compute_numa_guard_page_check'
             ]
         return [(host, details) for _, host, details in sorted(found)]

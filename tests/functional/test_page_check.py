@@ -31,9 +31,9 @@ class PageCheckTest(base.GuardTestCase):
         self.start_host('host2', base.pages(8192, huge=512))
         self.huge = self.flavor(memory_mb=512, **base.HUGE)
 
-    def leave(self, host, pages, node=0):
+    def leave(self, host, pages):
         """Take what the kernel of a host has, but for a few pages."""
-        self.kernels[host].set_pool(node, 2048, total=512, free=pages)
+        self.kernels[host].set_pool(0, 2048, total=512, free=pages)
 
     def refusals(self):
         return self.stdlog.logger.output.count('Refused to start')
@@ -164,6 +164,13 @@ class PageCheckTest(base.GuardTestCase):
         server = self._shelve_server(self.boot(self.huge))
         self.leave('host1', 100)
         self.api.post_server_action(server['id'], {'unshelve': None})
+        self._wait_for_assert(
+            lambda: self.assertEqual(
+                [('host1', f'Insufficient compute resources: {NEEDED_256}.')],
+                self.events(server),
+            ),
+            max_retries=60,
+        )
         server = self._wait_for_server_parameter(
             server,
             {

@@ -25,7 +25,7 @@ import signal
 import sys
 import tempfile
 
-from tests.lab.stack import client, errors, rest, stack
+from tests.lab.stack import client, errors, hugepages, rest, stack
 
 VARIABLE = 'OS_LAB_DIR'
 
@@ -82,7 +82,10 @@ def lab() -> Lab:
 
 def _find() -> Lab | None:
     folder = os.environ.get(VARIABLE)
-    return Lab(stack.Stack.load(folder)) if folder else None
+    if not folder:
+        return None
+    hugepages.lock()
+    return Lab(stack.Stack.load(folder))
 
 
 def _make() -> Lab:

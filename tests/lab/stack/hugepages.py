@@ -16,14 +16,36 @@ Every host of a lab has its guests there, so that a lab looks the same on a
 machine with more nodes.
 """
 
+import fcntl
 import os
 import pathlib
+from typing import TextIO
 
 from tests.lab.stack import errors
 
 PAGE = 2 << 20
 NODE = pathlib.Path('/sys/devices/system/node/node0')
 POOL = NODE / 'hugepages' / 'hugepages-2048kB'
+
+_lock: TextIO | None = None
+
+
+def lock() -> None:
+    """Keep other labs from changing the pool until this process ends.
+
+    The kernel counts the pages of all of them together.
+
+    :raises LabError: another process has done so
+    """
+    global _lock
+    _lock = open(POOL / 'nr_hugepages')  # noqa: SIM115
+    try:
+        fcntl.flock(_lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        raise errors.LabError(
+            'the huge pages of this machine are in use by the tests of '
+            'another lab, or by one that is being brought up'
+        ) from None
 
 
 def total() -> int:

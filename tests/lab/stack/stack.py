@@ -107,6 +107,7 @@ class Stack:
         """
         stack = cls(root, plan_path.read_text(), ports.choose(first_port))
         preflight.check()
+        hugepages.lock()
         stack.layout.create({h.name: h.address for h in stack.plan.hosts})
         former = signal.getsignal(signal.SIGTERM)
         signal.signal(signal.SIGTERM, _interrupt)

@@ -23,7 +23,7 @@ from nova.scheduler import host_manager
 from oslo_config import cfg
 from oslo_utils.fixture import uuidsentinel as uuids
 
-from nova_numa_guard import guests, isolation, report
+from nova_numa_guard import isolation, report
 from nova_numa_guard.scheduler import filters
 from tests.unit import base, samples
 from tests.unit.scheduler import test_host_states
@@ -461,18 +461,4 @@ class StartTest(base.TestCase):
             self.assertTrue(hasattr(nova_filters.BaseHostFilter, name), name)
         self.assertTrue(
             issubclass(filters.NUMAGuardFilter, nova.filters.BaseFilter)
-        )
-
-
-class KindTest(base.TestCase):
-    def test_extra_specs_are_not_looked_at(self):
-        """They say what was asked for, not what the guest has."""
-        spec = samples.request()
-        spec.flavor.extra_specs = {'hw:mem_page_size': 'large'}
-        self.assertIs(guests.Kind.FLOATING, filters.kind_of(spec))
-
-    def test_a_topology_is(self):
-        self.assertIs(
-            guests.Kind.AFFINED,
-            filters.kind_of(samples.request(samples.guest_cell())),
         )

@@ -10,12 +10,12 @@
 # License for the specific language governing permissions and limitations
 # under the License.
 
-"""Nova's HostState, read as isolation.py wants it."""
+"""Nova's HostState and RequestSpec, read as isolation.py wants them."""
 
 from nova.objects import fields
 from nova.scheduler import host_manager
 
-from nova_numa_guard import isolation, report
+from nova_numa_guard import guests, isolation, report
 from nova_numa_guard.scheduler import host_states
 from tests.unit import base, samples
 
@@ -251,3 +251,17 @@ class BadReportTest(base.TestCase):
         host = self.host(None)
         host.stats = None
         self.assertEqual(2048, host_states.content_of(host).floating)
+
+
+class KindTest(base.TestCase):
+    def test_extra_specs_are_not_looked_at(self):
+        """They say what was asked for, not what the guest has."""
+        spec = samples.request()
+        spec.flavor.extra_specs = {'hw:mem_page_size': 'large'}
+        self.assertIs(guests.Kind.FLOATING, host_states.kind_of(spec))
+
+    def test_a_topology_is(self):
+        self.assertIs(
+            guests.Kind.AFFINED,
+            host_states.kind_of(samples.request(samples.guest_cell())),
+        )
