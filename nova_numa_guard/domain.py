@@ -28,7 +28,7 @@ import enum
 from lxml import etree
 from oslo_utils import units
 
-from nova_numa_guard import guests
+from nova_numa_guard import guests, sets
 
 # Bytes, by libvirt's unit in lower case: k and KiB are 1024, kB is 1000.
 _UNITS = {'b': 1, 'byte': 1, 'bytes': 1}
@@ -55,7 +55,7 @@ def read_cells(xml: str) -> tuple[guests.GuestCell, ...]:
     :param xml: the XML of a domain, as Nova writes it or libvirt prints it
     :raises ValueError: this is not the XML of a domain
     """
-    root = _parse(xml)
+    root = parse(xml)
     page_sizes = _page_sizes(root)
     memory = {
         int(cell.get('id', index)): _kib(cell.get('memory'), cell.get('unit'))
@@ -82,7 +82,7 @@ def apply(xml: str, policy: SmallPagePolicy) -> str:
 
     :raises ValueError: this is not the XML of a domain
     """
-    root = _parse(xml)
+    root = parse(xml)
     numatune = root.find('./numatune')
     if numatune is None or numatune.find('memnode') is None:
         return xml
@@ -98,17 +98,17 @@ def apply(xml: str, policy: SmallPagePolicy) -> str:
     page_sizes = _page_sizes(root)
     for memory in numatune.findall('memory'):
         if memory.get('mode') == 'strict':
-            _remove(memory)
+            remove(memory)
     for memnode in numatune.findall('memnode'):
         if int(memnode.get('cellid', '')) in page_sizes:
             continue
         if policy is SmallPagePolicy.LOCAL:
-            _remove(memnode)
+            remove(memnode)
         else:
             memnode.set('mode', policy.value)
     if len(numatune) == 0:
-        _remove(numatune)
-    return _text(root, xml)
+        remove(numatune)
+    return to_text(root, xml)
 
 
 def restore(xml: str, nodes: Mapping[int, int]) -> str:
@@ -122,7 +122,7 @@ def restore(xml: str, nodes: Mapping[int, int]) -> str:
         ``<memnode>`` is gone
     :raises ValueError: this is not the XML of a domain
     """
-    root = _parse(xml)
+    root = parse(xml)
     numatune = root.find('./numatune')
     if numatune is not None and numatune.find('memory') is not None:
         return xml
@@ -140,7 +140,7 @@ def restore(xml: str, nodes: Mapping[int, int]) -> str:
         root.append(numatune)
     for child in list(numatune):
         numatune.remove(child)
-    used = sorted(set().union(*map(_parse_nodeset, nodesets.values())))
+    used = sorted(set().union(*map(sets.parse, nodesets.values())))
     etree.SubElement(
         numatune,
         'memory',
@@ -152,7 +152,7 @@ def restore(xml: str, nodes: Mapping[int, int]) -> str:
             'memnode',
             {'cellid': str(cell), 'mode': 'strict', 'nodeset': nodeset},
         )
-    return _text(root, xml)
+    return to_text(root, xml)
 
 
 def is_preallocated(root: etree._Element) -> bool:
@@ -173,7 +173,11 @@ def is_preallocated(root: etree._Element) -> bool:
     )
 
 
-def _parse(xml: str) -> etree._Element:
+def parse(xml: str) -> etree._Element:
+    """Read the XML of a domain.
+
+    :raises ValueError: it is not that
+    """
     try:
         root = etree.fromstring(xml.encode())
     except etree.XMLSyntaxError as exc:
@@ -197,21 +201,11 @@ def _page_sizes(root: etree._Element) -> dict[int, int]:
         if nodeset is None:
             rest = size
         else:
-            sizes.update(dict.fromkeys(_parse_nodeset(nodeset), size))
+            sizes.update(dict.fromkeys(sets.parse(nodeset), size))
     if rest is not None:
         for index, cell in enumerate(root.iterfind('./cpu/numa/cell')):
             sizes.setdefault(int(cell.get('id', index)), rest)
     return sizes
-
-
-def _parse_nodeset(text: str) -> set[int]:
-    """The numbers in libvirt's list of nodes, such as ``0-3,^2,8``."""
-    chosen: set[int] = set()
-    for part in text.split(','):
-        first, _, last = part.strip().lstrip('^').partition('-')
-        span = set(range(int(first), int(last or first) + 1))
-        chosen = chosen - span if '^' in part else chosen | span
-    return chosen
 
 
 def _nodesets(numatune: etree._Element) -> dict[int, str]:
@@ -233,7 +227,7 @@ def _kib(value: str | None, unit: str | None) -> int:
     return -(-size // units.Ki)
 
 
-def _remove(element: etree._Element) -> None:
+def remove(element: etree._Element) -> None:
     """Remove an element, and the white space that indents it."""
     parent = element.getparent()
     assert parent is not None
@@ -243,6 +237,7 @@ def _remove(element: etree._Element) -> None:
     parent.remove(element)
 
 
-def _text(root: etree._Element, original: str) -> str:
+def to_text(root: etree._Element, original: str) -> str:
+    """Write it again, with the original's newline at the end, or none."""
     text = etree.tostring(root, encoding='unicode')
     return text + '\n' if original.endswith('\n') else text
