@@ -15,7 +15,7 @@
 Pure: nothing here imports Nova or libvirt, or reads a file.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 import dataclasses
 import enum
 
@@ -40,6 +40,15 @@ class Kind(enum.Enum):
 def kind_of(has_topology: bool) -> Kind:
     """The kind of a guest with, or without, a NUMA topology."""
     return Kind.AFFINED if has_topology else Kind.FLOATING
+
+
+def is_exempt(extra_specs: Mapping[str, str]) -> bool:
+    """Whether a flavor exempts its guests from isolation.
+
+    Such a guest is of no kind: it may join any host, and does not keep any
+    other guest from one.
+    """
+    return extra_specs.get('numa_guard:isolation') == 'exempt'
 
 
 @dataclasses.dataclass(frozen=True, slots=True)

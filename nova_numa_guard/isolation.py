@@ -10,19 +10,24 @@
 # License for the specific language governing permissions and limitations
 # under the License.
 
-"""Which kinds of guest a host has, and which kind may join it.
+"""Which kind of guest may join a host, and which host suits it best.
 
 Pure: figures in, verdicts out.
 """
 
-from collections.abc import Sequence
 import dataclasses
 import enum
 
-from nova_numa_guard import guests
+from nova_numa_guard import guests, occupancy
+
+# A mixed host changes its dominant kind when the other one has more than this
+# share of the guests' memory.
+MAJORITY = 0.6
 
 # The likeness of an empty host to either kind.
 NEUTRAL = 0.5
+
+BOTH = frozenset(guests.Kind)
 
 
 class Isolation(enum.Enum):
@@ -30,67 +35,63 @@ class Isolation(enum.Enum):
 
     NONE = 'none'
     HOST = 'host'
+    CELL = 'cell'
+
+
+class MixedHosts(enum.Enum):
+    """What a host that holds both kinds may still take."""
+
+    DOMINANT = 'dominant'
+    CLOSED = 'closed'
+    OPEN = 'open'
 
 
 class Reason(enum.StrEnum):
     """Stable codes of verdicts; the wording beside them may change."""
 
+    # It may join.
     NOT_ISOLATED = 'not-isolated'
+    BY_CELL = 'isolated-by-cell'
+    EXEMPT = 'exempt'
     NO_OTHER_KIND = 'no-other-kind'
+    MIXED_OPEN = 'mixed-open'
+    DOMINANT_KIND = 'dominant-kind'
+    UNREADABLE = 'unreadable'
+    # Its kind is wrong.
     FLOATING_PRESENT = 'floating-present'
     AFFINED_PRESENT = 'affined-present'
-    UNREADABLE = 'unreadable'
+    MIXED_CLOSED = 'mixed-closed'
+    MINORITY_KIND = 'minority-kind'
+    NOT_ACCEPTED = 'not-accepted'
+    # It does not fit.
+    SMALL_PAGES_SHORT = 'small-pages-short'
+    CELL_MEMORY_SHORT = 'floating-cells-memory-short'
+    CELL_CPUS_SHORT = 'floating-cells-cpus-short'
+
+
+_OF_KIND = frozenset(
+    {
+        Reason.FLOATING_PRESENT,
+        Reason.AFFINED_PRESENT,
+        Reason.MIXED_CLOSED,
+        Reason.MINORITY_KIND,
+        Reason.NOT_ACCEPTED,
+    }
+)
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class CellUsage:
-    """What affined guests use of one host NUMA cell.
+class Policy:
+    """What is to be kept apart on a host.
 
-    :param memory: MiB
-    :param cpus: CPUs, shared and pinned ones together
+    :param accepts: the kinds that the host is for
+    :param last: the dominant kind of the host when it was last looked at
     """
 
-    memory: int
-    cpus: int
-
-
-@dataclasses.dataclass(frozen=True, slots=True)
-class HostUsage:
-    """What a scheduler knows of a host without asking a database.
-
-    :param memory: MiB in use, the host's reserve included
-    :param vcpus: vCPUs in use, the host's reserve included
-    :param guests: guests of either kind, those that are migrating in excluded
-    :param cells: usage by affined guests, of each host NUMA cell
-    :param reserved: MiB of the host's reserve
-    :param reported: whether the host itself said how much it reserves
-    """
-
-    memory: int
-    vcpus: int
-    guests: int
-    cells: Sequence[CellUsage]
-    reserved: int
-    reported: bool
-
-
-@dataclasses.dataclass(frozen=True, slots=True)
-class HostContent:
-    """The guests on a host, by kind.
-
-    :param floating: MiB of the floating guests
-    :param affined: MiB of the affined guests
-    :param estimated: whether the host has not reported its reserve, so that
-        the floating guests are estimated
-    """
-
-    floating: int
-    affined: int
-    estimated: bool = dataclasses.field(default=False, compare=False)
-
-    def of(self, kind: guests.Kind) -> int:
-        """MiB of the guests of one kind."""
-        return self.floating if kind is guests.Kind.FLOATING else self.affined
+    isolation: Isolation
+    mixed_hosts: MixedHosts = MixedHosts.DOMINANT
+    accepts: frozenset[guests.Kind] = BOTH
+    last: guests.Kind | None = None
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -105,55 +106,107 @@ class Verdict:
     reason: Reason
     detail: str = ''
 
-
-def content(usage: HostUsage) -> HostContent:
-    """Tell a host's guests apart by the memory that they use.
-
-    Nova counts affined guests by cell, and every guest in the total; what is
-    left of the total, less the reserve, is floating. (CPUs cannot tell: a
-    cell's cpu_usage leaves pinned CPUs out, and a pinned guest may hold more
-    CPUs than it has.) A host that has not reported its reserve has floating
-    guests if it has guests and no affined ones; among affined ones they are
-    believed in only if the vCPUs in use say so as well.
-    """
-    affined = sum(cell.memory for cell in usage.cells)
-    floating = max(0, usage.memory - affined - usage.reserved)
-    if not usage.reported:
-        cpus = sum(cell.cpus for cell in usage.cells)
-        if not usage.guests or (affined and usage.vcpus <= cpus):
-            floating = 0
-        elif not affined:
-            floating = max(1, floating)
-    return HostContent(floating, affined, estimated=not usage.reported)
+    @property
+    def of_kind(self) -> bool:
+        """Whether only the guest's kind is wrong, and the host would do."""
+        return self.reason in _OF_KIND
 
 
 def judge(
-    kind: guests.Kind, present: HostContent, isolation: Isolation
+    kind: guests.Kind | None, present: occupancy.HostContent, policy: Policy
 ) -> Verdict:
-    """Whether a guest of a kind may join a host."""
-    if isolation is Isolation.NONE:
+    """Whether a guest of a kind may join a host.
+
+    :param kind: None for a guest that is exempt
+    """
+    if kind is None:
+        return Verdict(True, Reason.EXEMPT)
+    if kind not in policy.accepts:
+        accepted = sorted(k.value for k in policy.accepts)
+        return Verdict(
+            False,
+            Reason.NOT_ACCEPTED,
+            'by its aggregates the host accepts '
+            + (' and '.join(accepted) or 'neither kind'),
+        )
+    if policy.isolation is Isolation.NONE:
         return Verdict(True, Reason.NOT_ISOLATED)
-    others = present.of(kind.other)
-    if not others:
+    if policy.isolation is Isolation.CELL:
+        return Verdict(True, Reason.BY_CELL)
+    if not present.of(kind.other):
         return Verdict(True, Reason.NO_OTHER_KIND)
+    if present.mixed:
+        return _judge_mixed(kind, present, policy)
     reason = (
         Reason.FLOATING_PRESENT
         if kind.other is guests.Kind.FLOATING
         else Reason.AFFINED_PRESENT
     )
-    detail = f'{kind.other.value} guests present: {others} MiB'
+    return Verdict(False, reason, describe(kind.other, present))
+
+
+def _judge_mixed(
+    kind: guests.Kind, present: occupancy.HostContent, policy: Policy
+) -> Verdict:
+    if policy.mixed_hosts is MixedHosts.OPEN:
+        return Verdict(True, Reason.MIXED_OPEN)
+    both = f'floating {present.floating} MiB, affined {present.affined} MiB'
+    if policy.mixed_hosts is MixedHosts.CLOSED:
+        return Verdict(False, Reason.MIXED_CLOSED, f'mixed host: {both}')
+    if dominant(present, policy.last) is kind:
+        return Verdict(True, Reason.DOMINANT_KIND)
+    return Verdict(
+        False,
+        Reason.MINORITY_KIND,
+        f'mixed host, mostly {kind.other.value}: {both}',
+    )
+
+
+def describe(kind: guests.Kind, present: occupancy.HostContent) -> str:
+    """How many guests of a kind there are, in words."""
+    text = f'{kind.value} guests present: '
+    if present.count:
+        text += f'{present.count}, '
+    text += f'{present.of(kind)} MiB'
     if present.estimated:
-        detail += ', estimated, because the host does not report its reserve'
-    return Verdict(False, reason, detail)
+        text += ', estimated, because the host does not report its reserve'
+    return text
 
 
-def likeness(kind: guests.Kind, present: HostContent) -> float:
-    """How much a host's guests are of a kind: 1.0 all, 0.0 none of them.
+def dominant(
+    present: occupancy.HostContent, last: guests.Kind | None = None
+) -> guests.Kind | None:
+    """The kind that has most of the guests' memory; None on an empty host.
 
-    An empty host is 0.5: better than one of the other kind, and worse than
-    one of the same kind, so that empty hosts stay empty for whatever comes.
+    Near the middle it is the one that it was, so that a host does not go to
+    and fro. If it was none, a tie goes to the affined guests, which find
+    another host less easily.
+    """
+    total = present.floating + present.affined
+    if not total:
+        return None
+    share = present.affined / total
+    if 1 - MAJORITY <= share <= MAJORITY and last is not None:
+        return last
+    return guests.Kind.AFFINED if share >= 0.5 else guests.Kind.FLOATING
+
+
+def likeness(
+    kind: guests.Kind | None,
+    present: occupancy.HostContent,
+    isolation: Isolation,
+) -> float:
+    """How well a host suits a kind: 1.0 best, 0.0 worst.
+
+    It is the share of its guests' memory that is of the kind. An empty host
+    is 0.5: better than one of the other kind, and worse than one of the same
+    kind, so that empty hosts stay empty for whatever comes. A host that is
+    isolated by cell suits both kinds, and any of the hosts that are in use
+    suits a guest that is exempt.
     """
     total = present.floating + present.affined
     if not total:
         return NEUTRAL
+    if kind is None or isolation is Isolation.CELL:
+        return 1.0
     return present.of(kind) / total

@@ -26,7 +26,7 @@ import re
 from oslo_log import log as logging
 from oslo_utils import strutils, units
 
-from nova_numa_guard import availability
+from nova_numa_guard import availability, sets
 
 LOG = logging.getLogger(__name__)
 
@@ -114,6 +114,38 @@ class Kernel:
             overcommit=self._count(top / 'nr_overcommit_hugepages'),
             mount_free=self._mount_free(page_size),
         )
+
+    def swap(self) -> int:
+        """KiB of swap that the host has, whether used or not.
+
+        :raises UnreadableError:
+        """
+        path = self.root / 'proc/meminfo'
+        match = re.search(r'^SwapTotal: +(\d+) kB$', self._read(path), re.M)
+        if match is None:
+            raise UnreadableError(path, 'it has no SwapTotal')
+        return int(match[1])
+
+    def allowed_nodes(self, name: str) -> frozenset[int]:
+        """The nodes that a running guest's threads may take memory from.
+
+        It is Mems_allowed_list in proc_pid_status(5), of any thread.
+
+        :param name: of the libvirt domain, on the system's own libvirt
+        :raises UnreadableError:
+        """
+        pid = self._count(self.root / f'run/libvirt/qemu/{name}.pid')
+        tasks = self.root / f'proc/{pid}/task'
+        allowed: frozenset[int] = frozenset()
+        for task in self._numbers(tasks, re.compile(r'(\d+)')):
+            path = tasks / f'{task}/status'
+            match = re.search(
+                r'^Mems_allowed_list:\s+(\S+)$', self._read(path), re.M
+            )
+            if match is None:
+                raise UnreadableError(path, 'it has no Mems_allowed_list')
+            allowed |= sets.parse(match[1])
+        return allowed
 
     def _mount_free(self, page_size: int) -> int | None:
         """Pages that hugetlbfs mounts may still give out; None: no limit.

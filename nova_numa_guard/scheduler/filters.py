@@ -1,15 +1,3 @@
-# Licensed under the Apache License, Version 2.0 (the "License"); you may
-# not use this file except in compliance with the License. You may obtain
-# a copy of the License at
-#
-#     http://www.apache.org/licenses/LICENSE-2.0
-#
-# Unless required by applicable law or agreed to in writing, software
-# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
-# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
-# License for the specific language governing permissions and limitations
-# under the License.
-
 """Keep floating and affined guests apart."""
 
 import collections
@@ -21,16 +9,18 @@ from nova.scheduler import filters, utils
 from oslo_log import log as logging
 
 from nova_numa_guard import conf, isolation
-from nova_numa_guard.scheduler import host_states
+from nova_numa_guard.scheduler import judgement
 
 CONF = nova.conf.CONF
 LOG = logging.getLogger(__name__)
 
 conf.register_opts(CONF)
 
+_WEIGHER = 'nova_numa_guard.scheduler.weights.NUMAGuardWeigher'
+
 
 class NUMAGuardFilter(filters.BaseHostFilter):
-    """Remove the hosts that hold guests of the other kind.
+    """Remove the hosts that hold guests of the other kind, or lack room.
 
     It never raises: a host that cannot be judged passes, with a warning.
     """
@@ -41,95 +31,135 @@ class NUMAGuardFilter(filters.BaseHostFilter):
 
     def __init__(self) -> None:
         super().__init__()
-        conf.validate(CONF)
-        self._mode = conf.LiveOption(CONF, 'isolation_mode')
+        self._judge = judgement.Judge()
         LOG.info(
             'NUMA guard: isolation is %s, isolation_mode %s',
             CONF.numa_guard.isolation,
-            self._mode.value,
+            self._judge.mode,
         )
-        self._complained: set[tuple[str, str]] = set()
         if CONF.numa_guard.isolation == isolation.Isolation.NONE.value:
             LOG.warning(
                 'NUMAGuardFilter is enabled, but [numa_guard] isolation is '
-                '"none": it removes no host'
+                '"none": it keeps kinds apart only where an aggregate or a '
+                'compute asks for it'
+            )
+        if (
+            CONF.numa_guard.isolation_on_moves == 'prefer'
+            and _WEIGHER not in CONF.filter_scheduler.weight_classes
+        ):
+            LOG.warning(
+                '[numa_guard] isolation_on_moves is "prefer", but %s is not '
+                'among the weight_classes: guests that move will be mixed '
+                'where they need not',
+                _WEIGHER,
             )
 
     def filter_all(
         self, filter_obj_list: Iterable[Any], spec_obj: Any
     ) -> Iterator[Any]:
-        off = CONF.numa_guard.isolation == isolation.Isolation.NONE.value
-        rebuild = utils.request_is_rebuild(spec_obj)
-        if off or (rebuild and not self.RUN_ON_REBUILD):
+        if utils.request_is_rebuild(spec_obj) and not self.RUN_ON_REBUILD:
             yield from filter_obj_list
             return
-        enforce = self._mode.value == 'enforce'
-        unreadable = isolation.Reason.UNREADABLE
-        reasons: collections.Counter[str] = collections.Counter()
-        total = removed = 0
+        tally = _Tally(self._is_lenient(spec_obj))
         for host_state in filter_obj_list:
-            verdict = self.judge(host_state, spec_obj)
-            total += 1
-            removed += not verdict.passes
-            if not verdict.passes or verdict.reason is unreadable:
-                reasons[verdict.reason] += 1
-            if verdict.passes or not enforce:
+            found = self.judge(host_state, spec_obj)
+            if tally.keeps(found):
                 yield host_state
-        if reasons:
-            LOG.info(
-                'NUMA guard %s %d of %d hosts for %s: %s',
-                'removed' if enforce else 'would have removed',
-                removed,
-                total,
-                _name(spec_obj),
-                ', '.join(f'{why}: {n}' for why, n in sorted(reasons.items())),
-            )
+        tally.log(judgement.name(spec_obj))
 
     def host_passes(self, host_state: Any, filter_properties: Any) -> bool:
-        verdict = self.judge(host_state, filter_properties)
-        return verdict.passes or self._mode.value == 'warn'
+        found = self.judge(host_state, filter_properties)
+        return _Tally(self._is_lenient(filter_properties)).keeps(found)
 
-    def judge(self, host_state: Any, spec_obj: Any) -> isolation.Verdict:
-        """The verdict on one host, whatever the isolation mode."""
+    def judge(
+        self, host_state: Any, spec_obj: Any
+    ) -> judgement.Judgement | None:
+        """What was found of one host; None if it cannot be judged."""
         try:
-            verdict = isolation.judge(
-                host_states.kind_of(spec_obj),
-                host_states.content_of(host_state),
-                isolation.Isolation(CONF.numa_guard.isolation),
-            )
+            found = self._judge.judge(host_state, spec_obj)
         except Exception as exc:
-            self._complain(host_state, exc)
-            return isolation.Verdict(
-                True, isolation.Reason.UNREADABLE, repr(exc)
+            self._judge.complain(
+                str(getattr(host_state, 'host', host_state)),
+                f'it cannot be judged and passes: {exc!r}',
             )
-        if not verdict.passes:
+            return None
+        if not found.verdict.passes:
             LOG.debug(
                 '%(host_state)s fails NUMA guard: %(reason)s (%(detail)s)',
                 {
                     'host_state': host_state,
-                    'reason': verdict.reason,
-                    'detail': verdict.detail,
+                    'reason': found.verdict.reason,
+                    'detail': found.verdict.detail,
                 },
             )
-        return verdict
+        return found
 
-    def _complain(self, host_state: Any, exc: Exception) -> None:
-        """Warn of a host that cannot be judged, once per host and cause."""
-        host = str(getattr(host_state, 'host', host_state))
-        cause = (host, type(exc).__name__)
-        if cause not in self._complained:
-            self._complained.add(cause)
-            LOG.warning(
-                'NUMA guard cannot judge host %s and lets it pass: %r',
-                host,
-                exc,
+    def _is_lenient(self, spec_obj: Any) -> bool:
+        try:
+            return self._judge.is_lenient(spec_obj)
+        except Exception:
+            return False
+
+
+class _Tally:
+    """What becomes of the hosts of one request, and one line about it.
+
+    :param lenient: whether a host of the wrong kind is kept as a last resort
+    """
+
+    def __init__(self, lenient: bool) -> None:
+        self._lenient = lenient
+        self._reasons: collections.Counter[str] = collections.Counter()
+        self._done: collections.Counter[str] = collections.Counter()
+        self._total = 0
+
+    def keeps(self, found: judgement.Judgement | None) -> bool:
+        """Whether a host stays among those that may be chosen."""
+        self._total += 1
+        if found is None:
+            self._reasons[isolation.Reason.UNREADABLE] += 1
+            self._done['passed'] += 1
+            return True
+        if found.verdict.passes:
+            self._done['passed'] += 1
+            return True
+        self._reasons[found.verdict.reason] += 1
+        if not found.enforce:
+            self._done['would have removed'] += 1
+        elif self._lenient and found.verdict.of_kind:
+            self._done['kept as the last choice'] += 1
+        else:
+            self._done['removed'] += 1
+            return False
+        return True
+
+    def log(self, guest: str) -> None:
+        """Say what was done, if anything was."""
+        if not self._reasons:
+            return
+        did = [
+            f'{what} {self._done[what]}'
+            for what in (
+                'removed',
+                'would have removed',
+                'kept as the last choice',
             )
-
-
-def _name(spec_obj: Any) -> str:
-    """What a guest is called in the log."""
-    try:
-        kind = host_states.kind_of(spec_obj).value
-    except Exception:
-        kind = 'unreadable'
-    return f'{kind} guest {getattr(spec_obj, "instance_uuid", None)}'
+            if self._done[what]
+        ]
+        last_resort = (
+            self._done['kept as the last choice']
+            and not self._done['passed']
+            and not self._done['would have removed']
+        )
+        LOG.log(
+            logging.WARNING if last_resort else logging.INFO,
+            'NUMA guard %s of %d hosts for %s: %s%s',
+            ' and '.join(did) or 'removed 0',
+            self._total,
+            guest,
+            ', '.join(f'{w}: {n}' for w, n in sorted(self._reasons.items())),
+            '; it moves, and no host of its kind is left, so that two kinds '
+            'will be mixed'
+            if last_resort
+            else '',
+        )

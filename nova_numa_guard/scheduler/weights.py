@@ -1,17 +1,6 @@
-# Licensed under the Apache License, Version 2.0 (the "License"); you may
-# not use this file except in compliance with the License. You may obtain
-# a copy of the License at
-#
-#     http://www.apache.org/licenses/LICENSE-2.0
-#
-# Unless required by applicable law or agreed to in writing, software
-# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
-# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
-# License for the specific language governing permissions and limitations
-# under the License.
-
 """Prefer hosts whose guests are of the kind that is to be placed."""
 
+import time
 from typing import Any
 
 import nova.conf
@@ -19,12 +8,20 @@ from nova.scheduler import utils, weights
 from oslo_log import log as logging
 
 from nova_numa_guard import conf, isolation
-from nova_numa_guard.scheduler import host_states
+from nova_numa_guard.scheduler import headroom, host_states, judgement
 
 CONF = nova.conf.CONF
 LOG = logging.getLogger(__name__)
 
 conf.register_opts(CONF)
+
+# What is free counts as much as one of Nova's weighers by default.
+HEADROOM = 0.01
+
+# With any multiplier that is not tiny, more than all other weighers together,
+# the one for failed builds (a million) included; and still small enough for
+# a float to hold the rest of the weight beside it.
+LAST = -1e6
 
 
 class NUMAGuardWeigher(weights.BaseHostWeigher):
@@ -37,7 +34,7 @@ class NUMAGuardWeigher(weights.BaseHostWeigher):
 
     def __init__(self) -> None:
         super().__init__()
-        conf.validate(CONF)
+        self._judge = judgement.Judge()
 
     def weight_multiplier(self, host_state: Any) -> float:
         """Override the weight multiplier."""
@@ -46,15 +43,37 @@ class NUMAGuardWeigher(weights.BaseHostWeigher):
             'numa_guard_weight_multiplier',
             CONF.numa_guard.weight_multiplier,
         )
-        return multiplier
+        # Below zero, the hosts that should come last would come first.
+        return max(0.0, multiplier)
+
+    def weigh_objects(
+        self, weighed_obj_list: Any, weight_properties: Any
+    ) -> list[float]:
+        """Higher weights win; Nova's base class would end them at 0 and 1."""
+        found = [
+            self._weigh(weighed.obj, weight_properties)
+            for weighed in weighed_obj_list
+        ]
+        most = max((room for _, room in found), default=0) or 1
+        return [weight + HEADROOM * room / most for weight, room in found]
 
     def _weigh_object(self, host_state: Any, weight_properties: Any) -> float:
-        """Higher weights win."""
+        """The weight of a host that is compared with no other."""
+        return self._weigh(host_state, weight_properties)[0]
+
+    def _weigh(self, host_state: Any, spec_obj: Any) -> tuple[float, int]:
+        """How well a host suits a guest, and the MiB that are free for it."""
         try:
-            return isolation.likeness(
-                host_states.kind_of(weight_properties),
-                host_states.content_of(host_state),
+            found = self._judge.judge(host_state, spec_obj)
+            sizes = headroom.page_sizes(spec_obj)
+            weight = isolation.likeness(
+                host_states.kind_of(spec_obj), found.present, found.isolation
             )
+            if headroom.refused(found.record, sizes, time.time()):
+                weight += 2 * LAST
+            if found.removes and self._judge.is_lenient(spec_obj):
+                weight += LAST
+            return weight, headroom.of(host_state, sizes, found)
         except Exception as exc:
             LOG.debug('NUMA guard cannot weigh %s: %r', host_state, exc)
-            return isolation.NEUTRAL
+            return isolation.NEUTRAL, 0

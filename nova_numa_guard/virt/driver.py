@@ -21,8 +21,14 @@ import nova.conf
 from nova.virt.libvirt import driver
 from oslo_log import log as logging
 
-from nova_numa_guard import conf, domain, pools, report
-from nova_numa_guard.virt import migration, page_check
+from nova_numa_guard import conf, confinement, domain, pools, refusals
+from nova_numa_guard.virt import (
+    floating_cells,
+    late_check,
+    migration,
+    page_check,
+    reporter,
+)
 
 CONF = nova.conf.CONF
 LOG = logging.getLogger(__name__)
@@ -35,43 +41,61 @@ class NUMAGuardDriver(driver.LibvirtDriver):
 
     def __init__(self, virtapi: Any, read_only: bool = False) -> None:
         super().__init__(virtapi, read_only)
-        self.page_check = page_check.PageCheck(pools.Kernel())
+        kernel, refused = pools.Kernel(), refusals.Refusals()
+        self.page_check = page_check.PageCheck(kernel, refused)
+        self.late_check = late_check.LateCheck()
+        self.floating_cells = floating_cells.FloatingCells(kernel)
+        self.reporter = reporter.Reporter(
+            kernel, self.floating_cells, self.late_check, refused
+        )
         self._guard_host = CONF.host
 
     def init_host(self, host: str) -> None:
         conf.validate(CONF)
         self._guard_host = host
         LOG.info(
-            'NUMA guard: numatune is %s, small_page_policy %s, page_check %s',
+            'NUMA guard: isolation is %s, numatune %s, small_page_policy %s, '
+            'page_check %s',
+            CONF.numa_guard.isolation,
             CONF.numa_guard.numatune,
             CONF.numa_guard.small_page_policy,
             self.page_check.mode,
         )
         super().init_host(host)
+        self.floating_cells.settle(self._get_host_numa_topology())
 
     def spawn(
         self, context: Any, instance: Any, *args: Any, **kwargs: Any
     ) -> None:
+        host, [node] = self._guard_host, self.get_available_nodes()
         # Before a disk is made: super() begins with downloading the image.
-        self.page_check.before_spawn(context, instance, self._guard_host)
-        super().spawn(context, instance, *args, **kwargs)
+        with self.late_check.admitted(context, instance, host, node):
+            self.page_check.before_spawn(context, instance, host)
+            super().spawn(context, instance, *args, **kwargs)
+
+    def _create_guest(
+        self, context: Any, xml: str, instance: Any, *args: Any, **kwargs: Any
+    ) -> Any:
+        guest = super()._create_guest(context, xml, instance, *args, **kwargs)
+        self.floating_cells.verify(instance, guest)
+        return guest
 
     def _get_guest_xml(
         self, context: Any, instance: Any, *args: Any, **kwargs: Any
     ) -> str:
         xml: str = super()._get_guest_xml(context, instance, *args, **kwargs)
-        if CONF.numa_guard.numatune == 'stock':
-            return xml
-        policy = domain.SmallPagePolicy(CONF.numa_guard.small_page_policy)
         try:
-            return domain.apply(xml, policy)
+            if self.floating_cells.confinement:
+                xml = confinement.apply(xml, self.floating_cells.confinement)
+            if CONF.numa_guard.numatune == 'guard':
+                xml = domain.apply(xml, _small_page_policy(instance))
         except ValueError as exc:
             LOG.warning(
                 'The <numatune> stays as Nova wrote it: %s',
                 exc,
                 instance=instance,
             )
-            return xml
+        return xml
 
     def _live_migration_operation(
         self,
@@ -102,7 +126,22 @@ class NUMAGuardDriver(driver.LibvirtDriver):
     def get_available_resource(self, nodename: str) -> dict[str, Any]:
         resources: dict[str, Any] = super().get_available_resource(nodename)
         # Whatever is switched on here: the scheduler's part may be.
-        resources.setdefault('stats', {})[report.STATS_KEY] = report.encode(
-            report.Report(CONF.reserved_host_memory_mb)
-        )
+        self.reporter.complete(resources, self._guard_host)
         return resources
+
+
+def _small_page_policy(instance: Any) -> domain.SmallPagePolicy:
+    """What the flavor says and, if it says nothing we know, the option."""
+    text = instance.flavor.extra_specs.get('numa_guard:mem_policy')
+    if text is not None:
+        try:
+            return domain.SmallPagePolicy(text)
+        except ValueError:
+            LOG.warning(
+                'The flavor has numa_guard:mem_policy=%s, which is none of '
+                '%s; small_page_policy is used instead',
+                text,
+                ', '.join(policy.value for policy in domain.SmallPagePolicy),
+                instance=instance,
+            )
+    return domain.SmallPagePolicy(CONF.numa_guard.small_page_policy)

@@ -14,7 +14,7 @@
 
 from typing import Any
 
-from nova_numa_guard import domain
+from nova_numa_guard import confinement, domain
 
 
 class StockGuest:
@@ -38,4 +38,5 @@ class StockGuest:
 
     def get_xml_desc(self, *args: Any, **kwargs: Any) -> str:
         xml: str = self._guest.get_xml_desc(*args, **kwargs)
-        return domain.restore(xml, self._nodes)
+        # The destination may have no such cell.
+        return domain.restore(confinement.release(xml), self._nodes)

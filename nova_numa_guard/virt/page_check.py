@@ -12,16 +12,19 @@
 
 """Ask the kernel for the huge pages of a guest that is about to be built."""
 
+from collections.abc import Iterable
 import os
+import time
 from typing import Any, NoReturn
 
-from nova import exception, objects
+from nova import exception
 from nova.compute import task_states
 import nova.conf
 from oslo_log import log as logging
-from oslo_utils import timeutils, units
+from oslo_utils import units
 
-from nova_numa_guard import availability, conf, guests, pools
+from nova_numa_guard import availability, conf, guests, pools, refusals
+from nova_numa_guard.virt import refusal
 
 CONF = nova.conf.CONF
 LOG = logging.getLogger(__name__)
@@ -34,10 +37,14 @@ class PageCheck:
     """The check of huge pages on one compute host.
 
     :param kernel: where the figures come from
+    :param refused: where a refusal is remembered
     """
 
-    def __init__(self, kernel: pools.Kernel) -> None:
+    def __init__(
+        self, kernel: pools.Kernel, refused: refusals.Refusals
+    ) -> None:
         self.kernel = kernel
+        self._refused = refused
         self._mode = conf.LiveOption(CONF, 'page_check')
 
     @property
@@ -55,9 +62,10 @@ class PageCheck:
         mode = self.mode
         if mode == 'off':
             return
-        shortage = self._shortage(instance)
-        if not shortage:
+        short = self._shortages(instance)
+        if not short:
             return
+        shortage = '; '.join(map(str, short))
         if mode == 'warn':
             LOG.warning(
                 'Starting although the kernel lacks pages, because '
@@ -73,13 +81,30 @@ class PageCheck:
                 instance=instance,
             )
         else:
+            self._remember(short)
             refuse(context, instance, host, shortage)
 
-    def _shortage(self, instance: Any) -> str:
-        """What is missing, in words; empty if nothing is."""
+    def _remember(self, short: Iterable[availability.Shortage]) -> None:
+        """Tell the scheduler of the pools, until they have more."""
+        wanted = {(shortage.node, shortage.page_size) for shortage in short}
+        try:
+            free = {
+                (pool.node, pool.page_size): pool.free
+                for pool in self.kernel.pools()
+            }
+        except pools.UnreadableError:
+            free = {}
+        self._refused.add(
+            {pool: free.get(pool, 0) for pool in wanted},
+            time.time(),
+            CONF.numa_guard.refusal_ttl,
+        )
+
+    def _shortages(self, instance: Any) -> tuple[availability.Shortage, ...]:
+        """The pools that are too small; empty if none is."""
         needs = page_needs(instance)
         if not needs:
-            return ''
+            return ()
         sizes = {need.page_size for need in needs}
         try:
             found = [p for size in sizes for p in self.kernel.pools(size)]
@@ -92,20 +117,19 @@ class PageCheck:
                 exc,
                 instance=instance,
             )
-            return ''
+            return ()
         short = availability.shortages(needs, found, bounds)
-        text = '; '.join(map(str, short))
-        if text and all(
+        if short and all(
             availability.may_overcommit(bounds.get(s.page_size)) for s in short
         ):
             LOG.warning(
                 'Starting although the pools are too small, because the '
                 'kernel may add to them (nr_overcommit_hugepages): %s',
-                text,
+                '; '.join(map(str, short)),
                 instance=instance,
             )
-            return ''
-        return text
+            return ()
+        return short
 
 
 def page_needs(instance: Any) -> tuple[guests.PageNeed, ...]:
@@ -140,32 +164,11 @@ def is_rebuild_in_place(instance: Any, host: str) -> bool:
 def refuse(context: Any, instance: Any, host: str, shortage: str) -> NoReturn:
     """Log a refusal, make it an event of the instance action, and raise it.
 
-    The event is what an operator finds with the numbers in it; the fault that
-    Nova leaves on the server says only that hosts were exhausted.
-
     :raises nova.exception.ComputeResourcesUnavailable:
     """
     LOG.warning('Refused to start: %s', shortage, instance=instance)
-    refusal = exception.ComputeResourcesUnavailable(reason=shortage)
-    now = timeutils.utcnow(with_timezone=True)
-    # Written whole, and not by Nova's EventReporter: that finishes the first
-    # event of a name, so that of a build which several hosts refuse it would
-    # keep the figures of the last host under the name of the first.
-    event = objects.InstanceActionEvent(
-        context,
-        event=EVENT,
-        host=host,
-        start_time=now,
-        finish_time=now,
-        result='Error',
-        details=refusal.format_message(),
+    unavailable = exception.ComputeResourcesUnavailable(reason=shortage)
+    refusal.record(
+        context, instance, host, EVENT, unavailable.format_message()
     )
-    try:
-        event.create(instance.uuid, context.request_id)
-    except Exception as exc:
-        LOG.warning(
-            'The refusal could not be recorded as an event: %s',
-            exc,
-            instance=instance,
-        )
-    raise refusal
+    raise unavailable

@@ -160,7 +160,13 @@ class GuardTestCase(base.ServersTestBase):
                     )
                     kernel.set_bound(page.size)
         self.kernels[name] = kernel
-        self.computes[name].driver.page_check.kernel = kernel.kernel
+        driver = self.computes[name].driver
+        for part in (
+            driver.page_check,
+            driver.floating_cells,
+            driver.reporter,
+        ):
+            part.kernel = kernel.kernel
 
     def take_down(self, host):
         """Stop a compute, and tell Nova that it is gone."""

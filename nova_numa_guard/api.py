@@ -1,0 +1,41 @@
+"""The flavor extra specs of the guard, as nova-api validates them.
+
+Loaded through the entry point ``nova.api.extra_spec_validators`` (see
+nova.api.validation.extra_specs). Naming one key makes the whole namespace
+ours: any other key in it is refused.
+"""
+
+from nova.api.validation.extra_specs import base
+
+from nova_numa_guard import domain
+
+
+def register() -> list[base.ExtraSpecValidator]:
+    """The validators."""
+    return [
+        base.ExtraSpecValidator(
+            name='numa_guard:isolation',
+            description=(
+                'Whether guests of this flavor are exempt from isolation: '
+                'they may join any host, and keep no other guest from one.'
+            ),
+            value={
+                'type': str,
+                'description': 'exempt; nothing else is possible.',
+                'enum': ['exempt'],
+            },
+        ),
+        base.ExtraSpecValidator(
+            name='numa_guard:mem_policy',
+            description=(
+                'The memory policy of NUMA cells that have small pages, '
+                'instead of [numa_guard] small_page_policy. Cells with huge '
+                'pages are always bound strictly.'
+            ),
+            value={
+                'type': str,
+                'description': 'A memory policy.',
+                'enum': [policy.value for policy in domain.SmallPagePolicy],
+            },
+        ),
+    ]

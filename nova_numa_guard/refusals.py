@@ -1,0 +1,61 @@
+"""Pools that lately were too small for a guest."""
+
+from collections.abc import Mapping
+import dataclasses
+import threading
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Refusal:
+    """A pool for want of which a guest was refused.
+
+    :param node: id of the host's NUMA node
+    :param page_size: KiB
+    :param expires: seconds since the epoch
+    """
+
+    node: int
+    page_size: int
+    expires: float
+
+
+class Refusals:
+    """What a compute remembers of them, one for each pool."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._pools: dict[tuple[int, int], tuple[float, int]] = {}
+
+    def add(
+        self, pools: Mapping[tuple[int, int], int], now: float, ttl: float
+    ) -> None:
+        """Remember refusals, or remember them for longer.
+
+        :param pools: free pages, by node and page size in KiB
+        :param now: seconds since the epoch
+        :param ttl: seconds
+        """
+        with self._lock:
+            for pool, free in pools.items():
+                self._pools[pool] = (now + ttl, free)
+
+    def current(
+        self, now: float, free: Mapping[tuple[int, int], int]
+    ) -> tuple[Refusal, ...]:
+        """Those that hold, by node and page size.
+
+        One is forgotten when it expires, or its pool has more free pages.
+
+        :param now: seconds since the epoch
+        :param free: pages, by node and page size in KiB
+        """
+        with self._lock:
+            self._pools = {
+                pool: (until, then)
+                for pool, (until, then) in self._pools.items()
+                if until > now and free.get(pool, then) <= then
+            }
+            return tuple(
+                Refusal(node, size, until)
+                for (node, size), (until, _) in sorted(self._pools.items())
+            )

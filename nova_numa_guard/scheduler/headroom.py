@@ -1,0 +1,95 @@
+"""What is free on a host of the pages that a guest needs."""
+
+from typing import Any
+
+from nova.virt import hardware
+from oslo_utils import units
+
+from nova_numa_guard import report
+from nova_numa_guard.scheduler import host_states, judgement
+
+# KiB, of any architecture.
+_LARGEST_SMALL_PAGE = 64
+
+
+def page_sizes(spec_obj: Any) -> set[int]:
+    """The page sizes that a request names, as Nova writes them.
+
+    KiB, or one of Nova's numbers below zero for small, large and any. Without
+    a topology or a size it is small pages.
+    """
+    topology = spec_obj.numa_topology
+    if not topology:
+        return {hardware.MEMPAGES_SMALL}
+    return {
+        cell.pagesize or hardware.MEMPAGES_SMALL for cell in topology.cells
+    }
+
+
+def of(host_state: Any, sizes: set[int], found: judgement.Judgement) -> int:
+    """MiB that are free in the pools that a guest needs, of the scarcest.
+
+    Of huge pages it is the node that has most which counts: a guest's cell
+    has to fit on one.
+
+    :param sizes: as page_sizes() has them
+    """
+    huge = _huge(host_state, found.record)
+    small = _small(host_state, found)
+    return min(_free(size, small, huge) for size in sizes)
+
+
+def _free(size: int, small: int, huge: dict[int, int]) -> int:
+    most = max(huge.values(), default=0)
+    if size == hardware.MEMPAGES_LARGE:
+        return most
+    if size == hardware.MEMPAGES_ANY:
+        return max(small, most)
+    if size <= _LARGEST_SMALL_PAGE:
+        return small
+    return huge.get(size, 0)
+
+
+def _small(host_state: Any, found: judgement.Judgement) -> int:
+    """MiB of small pages; of all the host if it does not say."""
+    capacity = host_states.capacity_of(host_state, found.record)
+    if capacity is None:
+        return max(0, int(host_state.free_ram_mb))
+    return capacity.memory_left(found.present.untied)
+
+
+def _huge(host_state: Any, record: report.Report | None) -> dict[int, int]:
+    """MiB on the node that has most, by page size in KiB.
+
+    The report has what the kernel has free; without it, Nova's figures.
+    """
+    if record and record.headroom:
+        return {
+            size: max(nodes.values(), default=0) * size // units.Ki
+            for size, nodes in record.headroom.items()
+        }
+    free: dict[int, int] = {}
+    topology = host_state.numa_topology
+    for cell in topology.cells if topology else ():
+        for pages in cell.mempages or ():
+            if pages.size_kb > _LARGEST_SMALL_PAGE:
+                mib = pages.free_kb // units.Ki
+                free[pages.size_kb] = max(free.get(pages.size_kb, 0), mib)
+    return free
+
+
+def refused(record: report.Report | None, sizes: set[int], now: float) -> bool:
+    """Whether the host lately refused a guest for want of such pages.
+
+    On which node does not matter: Nova chooses by its own figures, and would
+    choose the same node again.
+
+    :param now: seconds since the epoch
+    """
+    if record is None:
+        return False
+    return any(
+        refusal.page_size in sizes or hardware.MEMPAGES_LARGE in sizes
+        for refusal in record.refused
+        if refusal.expires > now
+    )

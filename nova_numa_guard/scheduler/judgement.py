@@ -1,0 +1,114 @@
+"""The verdict on one host, which the filter and the weigher share."""
+
+import dataclasses
+from typing import Any
+
+import nova.conf
+from oslo_log import log as logging
+
+from nova_numa_guard import (
+    conf,
+    guests,
+    isolation,
+    occupancy,
+    policies,
+    report,
+)
+from nova_numa_guard.scheduler import host_states
+
+CONF = nova.conf.CONF
+LOG = logging.getLogger(__name__)
+
+_MODES = {'enforce': True, 'warn': False}
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Judgement:
+    """What was found of one host, and what follows from it.
+
+    :param enforce: whether a verdict that it does not pass counts
+    :param isolation: in force on the host
+    """
+
+    verdict: isolation.Verdict
+    enforce: bool
+    isolation: isolation.Isolation
+    present: occupancy.HostContent
+    record: report.Report | None
+
+    @property
+    def removes(self) -> bool:
+        """Whether the host may not have a guest that is new."""
+        return self.enforce and not self.verdict.passes
+
+
+class Judge:
+    """Judges hosts by the scheduler's options and the hosts' own words."""
+
+    def __init__(self) -> None:
+        conf.validate(CONF)
+        self._mode = conf.LiveOption(CONF, 'isolation_mode')
+        self._mixed_hosts = conf.LiveOption(CONF, 'mixed_hosts')
+        self._on_moves = conf.LiveOption(CONF, 'isolation_on_moves')
+        self._complaints: set[tuple[str, ...]] = set()
+
+    @property
+    def mode(self) -> str:
+        """What [numa_guard] isolation_mode says."""
+        return self._mode.value
+
+    def is_lenient(self, spec_obj: Any) -> bool:
+        """Whether a host of the wrong kind is better than none."""
+        return self._on_moves.value == 'prefer' and host_states.is_move(
+            spec_obj
+        )
+
+    def judge(self, host_state: Any, spec_obj: Any) -> Judgement:
+        """Judge one host.
+
+        :raises Exception: it, or the request, is not what Nova makes them
+        """
+        record = host_states.report_of(host_state)
+        present = host_states.content_of(host_state, record)
+        decision = policies.decide(
+            isolation.Isolation(CONF.numa_guard.isolation),
+            _MODES[self._mode.value],
+            host_states.wishes_of(host_state),
+            record.isolation if record else None,
+        )
+        if decision.conflicts:
+            self.complain(host_state.host, *decision.conflicts)
+        verdict = isolation.judge(
+            host_states.kind_of(spec_obj),
+            present,
+            isolation.Policy(
+                decision.isolation,
+                isolation.MixedHosts(self._mixed_hosts.value),
+                decision.accepts,
+                record.dominant if record else None,
+            ),
+        )
+        if verdict.passes and not spec_obj.numa_topology:
+            verdict = (
+                host_states.judge_room(host_state, spec_obj, record, present)
+                or verdict
+            )
+        return Judgement(
+            verdict, decision.enforce, decision.isolation, present, record
+        )
+
+    def complain(self, host: str, *complaints: str) -> None:
+        """Warn once of what is wrong with a host."""
+        if (host, *complaints) not in self._complaints:
+            self._complaints.add((host, *complaints))
+            LOG.warning('NUMA guard, host %s: %s', host, '; '.join(complaints))
+
+
+def name(spec_obj: Any) -> str:
+    """What a guest is called in the log."""
+    try:
+        kind: guests.Kind | None = host_states.kind_of(spec_obj)
+        word = kind.value if kind else 'exempt'
+    except Exception:
+        word = 'unreadable'
+    return f'{word} guest {getattr(spec_obj, "instance_uuid", None)}'

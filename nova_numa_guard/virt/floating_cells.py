@@ -1,0 +1,243 @@
+"""Isolation by cell on a compute host: floating guests have cells to share."""
+
+import json
+from typing import Any
+
+from nova import exception, objects
+import nova.conf
+from nova.pci import whitelist
+from oslo_log import log as logging
+from oslo_utils import units
+
+from nova_numa_guard import (
+    cells,
+    census,
+    confinement,
+    isolation,
+    pools,
+    report,
+    sets,
+)
+from nova_numa_guard.virt import host_guests
+
+CONF = nova.conf.CONF
+LOG = logging.getLogger(__name__)
+
+
+class FloatingCells:
+    """The cells of one compute host; none until settle() was called.
+
+    :param kernel: where the figures come from
+    """
+
+    def __init__(self, kernel: pools.Kernel) -> None:
+        self.kernel = kernel
+        self.confinement: confinement.Confinement | None = None
+        self._nodes: frozenset[int] = frozenset()
+        self._complained: set[str] = set()
+
+    def settle(self, topology: Any) -> None:
+        """Read the configuration, once the host's topology is known.
+
+        :param topology: nova.objects.NUMATopology as Nova has it, or None
+        :raises nova.exception.InvalidConfiguration: the cells contradict the
+            host, or the rest of its configuration
+        """
+        if CONF.numa_guard.isolation != isolation.Isolation.CELL.value:
+            return
+        text = CONF.numa_guard.floating_cells
+        nodes = sets.parse(text) if text else frozenset()
+        host = [_host_cell(cell) for cell in _cells(topology)]
+        problems = cells.contradictions(nodes, host)
+        if problems:
+            raise exception.InvalidConfiguration(
+                f'[numa_guard] isolation by cell is not possible: '
+                f'{"; ".join(problems)}'
+            )
+        self._nodes = nodes
+        self.confinement = confinement.Confinement(
+            nodes,
+            cells.cpus(nodes, host),
+            confinement.Mode(CONF.numa_guard.floating_memory_mode),
+        )
+        LOG.info(
+            'NUMA guard: floating guests share CPUs %s and the memory of '
+            'cells %s (%s), which Nova does not see',
+            sets.text(self.confinement.cpus),
+            sets.text(nodes),
+            self.confinement.mode.value,
+        )
+
+    def hide(self, text: str | None) -> str | None:
+        """Take the floating cells out of the topology that Nova is told.
+
+        Nova filters and claims by this one; it writes guests' XML by another,
+        in which a guest that is still on these cells has to find them.
+
+        :param text: get_available_resource()['numa_topology']
+        """
+        if not self._nodes or text is None:
+            return text
+        topology = objects.NUMATopology.obj_from_db_obj(text)
+        topology.cells = [
+            cell for cell in topology.cells if cell.id not in self._nodes
+        ]
+        hidden: str = topology._to_json()
+        return hidden
+
+    def capacity(
+        self, topology: Any, found: list[host_guests.Found]
+    ) -> report.FloatingCells | None:
+        """What these cells have for all floating guests together.
+
+        :param topology: with the floating cells in it
+        """
+        if self.confinement is None:
+            return None
+        host = [_host_cell(cell) for cell in _cells(topology)]
+        memory = sum(c.small_memory for c in host if c.id in self._nodes)
+        shared = len(self.confinement.cpus)
+        keeps = cells.part_of_reserve(
+            CONF.reserved_host_memory_mb,
+            memory,
+            sum(cell.small_memory for cell in host),
+        )
+        reserved_cpus = cells.part_of_reserve(
+            CONF.reserved_host_cpus,
+            shared,
+            sum(len(cell.shared_cpus) for cell in host),
+        )
+        tied = census.small_memory((f.guest for f in found), self._nodes)
+        return report.FloatingCells(
+            cells=tuple(sorted(self._nodes)),
+            cpus=max(0, shared - reserved_cpus),
+            memory=max(0, memory - keeps - tied),
+        )
+
+    def warn(
+        self,
+        capacity: report.FloatingCells,
+        found: list[host_guests.Found],
+        pci_devices: str | None,
+    ) -> None:
+        """Say at start what is not as it should be, but does no harm yet.
+
+        :param pci_devices: get_available_resource()['pci_passthrough_devices']
+        """
+        names = sets.text(self._nodes)
+        tied = sorted(
+            each.guest.uuid
+            for each in found
+            if any(cell.id in self._nodes for cell in _cells(each.topology))
+        )
+        if tied:
+            LOG.warning(
+                'NUMA guard: %d affined guests are still on floating cells '
+                '%s, where floating guests may take memory that they need: %s',
+                len(tied),
+                names,
+                ', '.join(tied),
+            )
+        devices = sorted(_assignable(pci_devices, self._nodes))
+        if devices:
+            LOG.warning(
+                'NUMA guard: %d PCI devices for guests are on floating cells '
+                '%s, where no affined guest is placed: %s',
+                len(devices),
+                names,
+                ', '.join(devices),
+            )
+        self._warn_of_overcommit(capacity, found)
+
+    def _warn_of_overcommit(
+        self, capacity: report.FloatingCells, found: list[host_guests.Found]
+    ) -> None:
+        ratio = CONF.ram_allocation_ratio or CONF.initial_ram_allocation_ratio
+        used = sum(each.guest.memory for each in found if not each.guest.tied)
+        may_use = max(used, int(capacity.memory * ratio))
+        if may_use <= capacity.memory:
+            return
+        try:
+            swap = self.kernel.swap()
+        except pools.UnreadableError as exc:
+            LOG.warning(
+                'NUMA guard: it is not known if there is swap: %s', exc
+            )
+            return
+        if not swap:
+            LOG.warning(
+                'NUMA guard: floating guests may have %d MiB together, and '
+                'floating cells %s have %d MiB for them and no swap: the '
+                'kernel will kill some when they use it',
+                may_use,
+                sets.text(self._nodes),
+                capacity.memory,
+            )
+
+    def verify(self, instance: Any, guest: Any) -> None:
+        """Look whether the kernel keeps a guest to the floating cells.
+
+        :param guest: nova.virt.libvirt.guest.Guest, which may be running
+        """
+        if self.confinement is None or instance.numa_topology is not None:
+            return
+        try:
+            if not guest.is_active():
+                return
+            allowed = self.kernel.allowed_nodes(guest.name)
+        except Exception as exc:
+            # Whatever it is, the guest has been started.
+            if type(exc).__name__ not in self._complained:
+                self._complained.add(type(exc).__name__)
+                LOG.warning(
+                    'NUMA guard does not know if the guest keeps to the '
+                    'floating cells: %s',
+                    exc,
+                    instance=instance,
+                )
+            return
+        if not allowed <= self._nodes:
+            LOG.error(
+                'The guest may take memory from cells %s, and should from '
+                'floating cells %s only: the kernel has not taken its cpuset',
+                sets.text(allowed),
+                sets.text(self._nodes),
+                instance=instance,
+            )
+
+
+def _cells(topology: Any) -> Any:
+    return topology.cells if topology else ()
+
+
+def _host_cell(cell: Any) -> cells.HostCell:
+    """Translate nova.objects.NUMACell.
+
+    Without cpu_dedicated_set Nova lists all CPUs as dedicated ones too, which
+    is not what an operator has asked for.
+    """
+    dedicated = cell.pcpuset if CONF.compute.cpu_dedicated_set else ()
+    return cells.HostCell(
+        id=cell.id,
+        shared_cpus=frozenset(cell.cpuset),
+        dedicated_cpus=frozenset(dedicated),
+        small_memory=small_memory(cell),
+    )
+
+
+def small_memory(cell: Any) -> int:
+    """MiB of small pages of a nova.objects.NUMACell."""
+    if not cell.mempages:
+        return int(cell.memory)
+    page = min(cell.mempages, key=lambda pages: pages.size_kb)
+    return int(page.total * page.size_kb // units.Ki)
+
+
+def _assignable(text: str | None, nodes: frozenset[int]) -> list[str]:
+    """The addresses of devices on some nodes that guests may have."""
+    specs = whitelist.Whitelist(CONF.pci.device_spec)
+    return [
+        device['address']
+        for device in json.loads(text or '[]')
+        if device.get('numa_node') in nodes and specs.device_assignable(device)
+    ]

@@ -1,0 +1,149 @@
+"""Who is on this compute host, as Nova's records in its cell have it.
+
+Nothing here needs the API database, which a compute must not ask.
+"""
+
+from collections.abc import Iterator
+import dataclasses
+from typing import Any
+
+from nova import exception, objects
+from nova.compute import task_states, vm_states
+from nova.objects import fields
+
+from nova_numa_guard import census, guests
+from nova_numa_guard.virt import page_check
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Found:
+    """A guest, and the NUMA topology that it has or will have here.
+
+    :param topology: nova.objects.InstanceNUMATopology, or None
+    """
+
+    guest: census.HostGuest
+    topology: Any
+
+
+def describe(
+    instance: Any, flavor: Any, topology: Any, arriving: bool = False
+) -> census.HostGuest:
+    """Translate an instance, as it is with a flavor and a topology."""
+    return census.HostGuest(
+        uuid=instance.uuid,
+        tied=topology is not None,
+        exempt=guests.is_exempt(flavor.extra_specs or {}),
+        memory=flavor.memory_mb,
+        vcpus=flavor.vcpus,
+        small_memory=tuple(
+            (cell.id, cell.memory)
+            for cell in (topology.cells if topology else ())
+            if not cell.pagesize or cell.pagesize <= page_check.SMALL_PAGE
+        ),
+        arriving=arriving,
+    )
+
+
+def find(context: Any, host: str, node: str) -> list[Found]:
+    """The guests that a host has, will have, or may get back.
+
+    InstanceList alone misses those: an instance names its host late in a
+    migration, and early in a resize that may be reverted.
+
+    :param host: the name of the compute host
+    :param node: the name of its compute node
+    """
+    instances = objects.InstanceList.get_by_host(
+        context,
+        host,
+        expected_attrs=['flavor', 'numa_topology', 'migration_context'],
+    )
+    migrations = objects.MigrationList.get_in_progress_and_error(
+        context, host, node
+    )
+    incoming = {
+        migration.instance_uuid
+        for migration in migrations
+        if migration.dest_compute == host
+        and migration.source_compute != host
+        and not _is_evacuation(migration)
+    }
+    found = []
+    for instance in instances:
+        flavor, topology = instance.flavor, instance.numa_topology
+        if instance.uuid in incoming and instance.migration_context:
+            # It is here, but Nova gives it its new topology later.
+            flavor = instance.new_flavor or flavor
+            topology = instance.migration_context.new_numa_topology
+        guest = describe(instance, flavor, topology, _is_arriving(instance))
+        found.append(Found(guest, topology))
+    here = {each.guest.uuid for each in found}
+    for migration in migrations:
+        found += _of_migration(migration, host, here)
+    return found
+
+
+def _of_migration(
+    migration: Any, host: str, here: set[str]
+) -> Iterator[Found]:
+    """The guest of a migration, if InstanceList does not have it."""
+    is_incoming = migration.dest_compute == host
+    same_host = is_incoming and migration.source_compute == host
+    if migration.instance_uuid in here and not same_host:
+        return
+    try:
+        instance = migration.instance
+    except exception.InstanceNotFound:
+        return
+    if _is_evacuation(migration):
+        if is_incoming and instance.host != host:
+            topology = instance.numa_topology
+            context = instance.migration_context
+            if context is not None:
+                topology = context.new_numa_topology
+            guest = describe(instance, instance.flavor, topology, True)
+            yield Found(guest, topology)
+        return
+    if not _is_moving(instance):
+        return
+    context = instance.migration_context
+    if same_host:
+        # A resize: which of the two is counted already, instance.flavor says.
+        is_incoming = instance.task_state in task_states.resizing_states
+    if is_incoming:
+        flavor = instance.new_flavor or instance.flavor
+        topology = context.new_numa_topology if context else None
+    else:
+        flavor = instance.old_flavor or instance.flavor
+        topology = context.old_numa_topology if context else None
+    if context is None:
+        topology = instance.numa_topology
+    yield Found(describe(instance, flavor, topology), topology)
+
+
+def _is_arriving(instance: Any) -> bool:
+    """Whether spawn() has yet to admit it, or to end.
+
+    An instance that is being unshelved is shelved until it has started.
+    """
+    return bool(
+        instance.vm_state in (vm_states.BUILDING, vm_states.SHELVED_OFFLOADED)
+    )
+
+
+def _is_moving(instance: Any) -> bool:
+    """Whether it is resizing or migrating, as Nova's tracker has it.
+
+    A migration that failed before stays in Nova's list of migrations.
+    """
+    if instance.vm_state == vm_states.RESIZED:
+        return True
+    return bool(
+        instance.task_state
+        in (*task_states.resizing_states, task_states.MIGRATING)
+    )
+
+
+def _is_evacuation(migration: Any) -> bool:
+    return bool(migration.migration_type == fields.MigrationType.EVACUATION)

@@ -1,0 +1,125 @@
+"""Judge a guest that arrives once more, on the host itself."""
+
+from collections.abc import Iterator
+import contextlib
+from typing import Any, NoReturn
+
+from nova import exception
+from nova.compute import vm_states
+import nova.conf
+from oslo_log import log as logging
+
+from nova_numa_guard import admission, conf, guests, isolation
+from nova_numa_guard.virt import host_guests, page_check, refusal
+
+CONF = nova.conf.CONF
+LOG = logging.getLogger(__name__)
+
+EVENT = 'compute_numa_guard_isolation_check'
+
+
+class LateCheck:
+    """Admission of guests to one compute host, under isolation by host.
+
+    Builds, unshelving and evacuations arrive here. Resizes and migrations do
+    not pass spawn(), and are not refused; those that arrive later see them.
+    """
+
+    def __init__(self) -> None:
+        self._admissions = admission.Admissions()
+        self._mode = conf.LiveOption(CONF, 'isolation_mode')
+        self._mixed_hosts = conf.LiveOption(CONF, 'mixed_hosts')
+        self._on_moves = conf.LiveOption(CONF, 'isolation_on_moves')
+        self.last: guests.Kind | None = None
+
+    @property
+    def enforce(self) -> bool:
+        """Whether [numa_guard] isolation_mode is enforce."""
+        return self._mode.value == 'enforce'
+
+    @contextlib.contextmanager
+    def admitted(
+        self, context: Any, instance: Any, host: str, node: str
+    ) -> Iterator[None]:
+        """Admit a guest for as long as it takes to start, or refuse it.
+
+        :param host: the name of this compute host
+        :param node: the name of its compute node
+        :raises nova.exception.GroupAffinityViolation: a build goes to the
+            next host, and is not counted as one that failed here
+        :raises nova.exception.ComputeResourcesUnavailable: an unshelving or
+            an evacuation is given up, and the server is as it was
+        """
+        if (
+            CONF.numa_guard.isolation != isolation.Isolation.HOST.value
+            or page_check.is_rebuild_in_place(instance, host)
+        ):
+            yield
+            return
+        self._admit(context, instance, host, node)
+        try:
+            yield
+        except BaseException:
+            self._admissions.withdraw(instance.uuid)
+            raise
+        self._admissions.land(instance.uuid)
+
+    def _admit(
+        self, context: Any, instance: Any, host: str, node: str
+    ) -> None:
+        is_move = bool(instance.host and instance.host != host)
+        enforce = self.enforce and not (
+            is_move and self._on_moves.value == 'prefer'
+        )
+        guest = host_guests.describe(
+            instance, instance.flavor, instance.numa_topology
+        )
+        try:
+            verdict = self._admissions.admit(
+                guest,
+                lambda: [
+                    found.guest
+                    for found in host_guests.find(
+                        context.elevated(), host, node
+                    )
+                ],
+                isolation.Policy(
+                    isolation.Isolation.HOST,
+                    isolation.MixedHosts(self._mixed_hosts.value),
+                    last=self.last,
+                ),
+                enforce,
+            )
+        except Exception as exc:
+            LOG.warning(
+                'The guests of this host are not known, so that isolation is '
+                'not checked: %s',
+                exc,
+                instance=instance,
+            )
+            return
+        if verdict.passes:
+            return
+        kind = guest.kind.value if guest.kind else 'exempt'
+        why = f'{kind} guest on host {host}: {verdict.detail}'
+        if enforce:
+            _refuse(context, instance, host, f'isolation of a {why}')
+        LOG.warning(
+            'Starting although it breaks the isolation, because %s: %s',
+            '[numa_guard] isolation_mode is "warn"'
+            if not self.enforce
+            else 'it was evacuated and [numa_guard] isolation_on_moves is '
+            '"prefer"',
+            why,
+            instance=instance,
+        )
+
+
+def _refuse(context: Any, instance: Any, host: str, why: str) -> NoReturn:
+    LOG.warning('Refused to start: %s', why, instance=instance)
+    refusal.record(context, instance, host, EVENT, why)
+    if instance.vm_state == vm_states.BUILDING:
+        # Of what Nova reschedules, only this is not taken for a failure of
+        # the host (bug 1996732): nothing is wrong with it.
+        raise exception.GroupAffinityViolation(why)
+    raise exception.ComputeResourcesUnavailable(reason=why)

@@ -1,0 +1,194 @@
+"""Make the record of a compute host, and its topology, for Nova's tracker."""
+
+import time
+from typing import Any
+
+from nova import context as nova_context
+from nova import exception, objects
+import nova.conf
+from nova.virt import hardware
+from oslo_log import log as logging
+
+from nova_numa_guard import (
+    census,
+    isolation,
+    occupancy,
+    pools,
+    refusals,
+    report,
+)
+from nova_numa_guard.virt import floating_cells, host_guests, late_check
+
+CONF = nova.conf.CONF
+LOG = logging.getLogger(__name__)
+
+
+class Reporter:
+    """What one compute host tells the scheduler, from audit to audit.
+
+    :param kernel: where the figures of its pools come from
+    """
+
+    def __init__(
+        self,
+        kernel: pools.Kernel,
+        cells: floating_cells.FloatingCells,
+        check: late_check.LateCheck,
+        refused: refusals.Refusals,
+    ) -> None:
+        self.kernel = kernel
+        self._cells = cells
+        self._check = check
+        self._refused = refused
+        self._mixed = False
+        self._started = False
+        self._complaints: set[str] = set()
+
+    def complete(self, resources: dict[str, Any], host: str) -> None:
+        """Put the record into what the driver tells Nova's tracker.
+
+        :param resources: what get_available_resource() returns; it is changed
+        :param host: the name of this compute host
+        """
+        text = resources.get('numa_topology')
+        topology = objects.NUMATopology.obj_from_db_obj(text) if text else None
+        resources['numa_topology'] = self._cells.hide(text)
+        found = self._find(host, resources['hypervisor_hostname'])
+        record = self._record(topology, resources['numa_topology'], found)
+        resources.setdefault('stats', {})[report.STATS_KEY] = report.encode(
+            record
+        )
+        if record.floating_cells and not self._started and found is not None:
+            self._started = True
+            self._cells.warn(
+                record.floating_cells,
+                found,
+                resources.get('pci_passthrough_devices'),
+            )
+
+    def _find(self, host: str, node: str) -> list[host_guests.Found] | None:
+        """The guests of this host; None if Nova's records cannot be read."""
+        try:
+            found = host_guests.find(
+                nova_context.get_admin_context(), host, node
+            )
+        except Exception as exc:
+            self._complain(
+                'The guests of this host are not known, and are not in its '
+                f'report: {exc!r}'
+            )
+            return None
+        return found
+
+    def _record(
+        self,
+        topology: Any,
+        visible: str | None,
+        found: list[host_guests.Found] | None,
+    ) -> report.Report:
+        known = found or []
+        here = [each.guest for each in known]
+        sums = census.tally(here)
+        present = census.content(here)
+        self._check.last = isolation.dominant(present, self._check.last)
+        self._warn_if_mixed(present, here)
+        seen = _seen(visible, known) if found is not None else None
+        if found is not None and seen is None:
+            self._complain(
+                'What Nova counts of affined guests on this host is not known'
+            )
+        host = topology.cells if topology else ()
+        headroom = self._headroom()
+        return report.Report(
+            isolation=isolation.Isolation(CONF.numa_guard.isolation),
+            enforce=self._check.enforce,
+            correction=occupancy.Correction(
+                reserved_memory=CONF.reserved_host_memory_mb,
+                reserved_cpus=CONF.reserved_host_cpus,
+                unseen_memory=(
+                    max(0, sums.tied.memory - seen.memory) if seen else 0
+                ),
+                unseen_vcpus=sums.tied.vcpus - seen.vcpus if seen else 0,
+                exempt_floating=sums.exempt_floating,
+                exempt_affined=sums.exempt_affined,
+            ),
+            floating=sums.floating,
+            affined=sums.affined,
+            dominant=self._check.last,
+            small_memory=(
+                sum(map(floating_cells.small_memory, host)) if host else None
+            ),
+            floating_cells=self._cells.capacity(topology, known),
+            headroom=headroom,
+            refused=self._refused.current(
+                time.time(),
+                {
+                    (node, size): free
+                    for size, nodes in headroom.items()
+                    for node, free in nodes.items()
+                },
+            ),
+        )
+
+    def _headroom(self) -> dict[int, dict[int, int]]:
+        free: dict[int, dict[int, int]] = {}
+        try:
+            for pool in self.kernel.pools():
+                free.setdefault(pool.page_size, {})[pool.node] = pool.free
+        except pools.UnreadableError as exc:
+            self._complain(f'Free huge pages are not in the report: {exc}')
+            return {}
+        return free
+
+    def _warn_if_mixed(
+        self, present: occupancy.HostContent, here: list[census.HostGuest]
+    ) -> None:
+        """Say once that this host holds both kinds, until it does not."""
+        by_host = isolation.Isolation.HOST.value
+        was, self._mixed = self._mixed, present.mixed
+        if not self._mixed or was or CONF.numa_guard.isolation != by_host:
+            return
+        most = isolation.dominant(present, self._check.last)
+        minority = sorted(
+            guest.uuid for guest in here if guest.kind not in (most, None)
+        )
+        LOG.warning(
+            'NUMA guard: this host holds both kinds of guest, floating ones '
+            'of %d MiB and affined ones of %d MiB; the minority is %s',
+            present.floating,
+            present.affined,
+            ', '.join(minority),
+        )
+
+    def _complain(self, text: str) -> None:
+        """Warn of something once."""
+        if text not in self._complaints:
+            self._complaints.add(text)
+            LOG.warning('%s', text)
+
+
+def _seen(
+    visible: str | None, found: list[host_guests.Found]
+) -> occupancy.Share | None:
+    """What Nova's tracker shows of affined guests in the host's cells.
+
+    By Nova's own function: it counts shared CPUs here and pinned ones there,
+    and cores where threads are isolated. None if it cannot be told, as when
+    guests claim the same CPU.
+    """
+    if visible is None:
+        return occupancy.NOBODY
+    topology = objects.NUMATopology.obj_from_db_obj(visible)
+    try:
+        for each in found:
+            topology = hardware.numa_usage_from_instance_numa(
+                topology, each.topology
+            )
+    except (exception.NovaException, ValueError):
+        return None
+    return occupancy.Share(
+        memory=sum(cell.memory_usage for cell in topology.cells),
+        vcpus=sum(
+            cell.cpu_usage + len(cell.pinned_cpus) for cell in topology.cells
+        ),
+    )
