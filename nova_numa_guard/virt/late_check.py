@@ -103,7 +103,7 @@ class LateCheck:
         kind = guest.kind.value if guest.kind else 'exempt'
         why = f'{kind} guest on host {host}: {verdict.detail}'
         if enforce:
-            _refuse(context, instance, host, f'isolation of a {why}')
+            _refuse(context, instance, host, f'isolation: {why}')
         LOG.warning(
             'Starting although it breaks the isolation, because %s: %s',
             '[numa_guard] isolation_mode is "warn"'

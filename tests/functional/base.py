@@ -16,14 +16,17 @@ The computes are Nova's fake libvirt with the guard's driver on it, and each
 has kernel files of its own, which show the pages that its libvirt shows.
 """
 
+import time
+
 import fixtures
+from nova import context, objects
 from nova.tests.fixtures import libvirt as fakelibvirt
 from nova.tests.functional.libvirt import base
 from nova.virt.libvirt import driver as stock_driver
 from nova.virt.libvirt import guest as libvirt_guest
 from oslo_utils import units
 
-from nova_numa_guard import conf, fixture
+from nova_numa_guard import conf, fixture, sets
 from nova_numa_guard.scheduler import filters, weights
 
 DRIVER = 'numa_guard.NUMAGuardDriver'
@@ -65,6 +68,11 @@ def pages(small_mib, huge=0, giant=0):
     }
 
 
+def cells_of(floating):
+    """The cells that floating_cells names."""
+    return sets.parse(floating) if floating else frozenset()
+
+
 class RecordedXML(fixtures.Fixture):
     """XML by server: what Nova made, and what libvirt was handed."""
 
@@ -93,6 +101,19 @@ class RecordedXML(fixtures.Fixture):
             )
 
 
+class NoDisks(fixtures.Fixture):
+    """Let guests be resized: Nova's fake libvirt has no disks to copy."""
+
+    def _setUp(self):
+        self.useFixture(
+            fixtures.MonkeyPatch(
+                'nova.virt.libvirt.driver.LibvirtDriver'
+                '.migrate_disk_and_power_off',
+                lambda *args, **kwargs: '{}',
+            )
+        )
+
+
 class GuardTestCase(base.ServersTestBase):
     """Servers on computes with the guard; starts none by itself."""
 
@@ -101,15 +122,17 @@ class GuardTestCase(base.ServersTestBase):
     microversion = 'latest'
     CAST_AS_CALL = False
     GUARD = {'isolation': 'host'}
+    FILTER = True
 
     def setUp(self):
         self.kernels = {}
         super().setUp()
         recorded = self.useFixture(RecordedXML())
         self.xml, self.stock_xml = recorded.written, recorded.stock
+        self.admin_context = context.get_admin_context()
 
     def _setup_compute_service(self):
-        self.flags(compute_driver=DRIVER)
+        pass  # start_host() does
 
     def _setup_scheduler_service(self):
         conf.register_opts(filters.CONF)
@@ -123,7 +146,7 @@ class GuardTestCase(base.ServersTestBase):
             ],
             enabled_filters=[
                 *enabled,
-                'NUMAGuardFilter',
+                *(['NUMAGuardFilter'] if self.FILTER else []),
                 'NUMATopologyFilter',
             ],
             weight_classes=[
@@ -133,23 +156,28 @@ class GuardTestCase(base.ServersTestBase):
         )
         return self.start_service('scheduler')
 
-    def start_host(self, name, *cells, cpus=8):
+    def start_host(self, name, *cells, cpus=8, driver=DRIVER, floating=''):
         """Start a compute whose kernel has just the pages that Nova sees.
 
-        Half of its CPUs, the lower ones of each cell, are shared.
+        Half of its CPUs, the lower ones of each cell, are shared; all those
+        of its floating cells are.
+
+        :param floating: its floating cells, under isolation by cell
         """
         info = host_info(*cells, cpus=cpus)
         size = cpus // len(cells)
-        ids = range(cpus)
+        shared = {
+            i
+            for i in range(cpus)
+            if i % size < size // 2 or i // size in cells_of(floating)
+        }
         self.flags(
             group='compute',
-            cpu_shared_set=','.join(
-                str(i) for i in ids if i % size < size // 2
-            ),
-            cpu_dedicated_set=','.join(
-                str(i) for i in ids if i % size >= size // 2
-            ),
+            cpu_shared_set=sets.text(shared),
+            cpu_dedicated_set=sets.text(set(range(cpus)) - shared),
         )
+        self.flags(group='numa_guard', floating_cells=floating)
+        self.flags(compute_driver=driver)
         self.start_compute(hostname=name, host_info=info)
         kernel = self.useFixture(fixture.KernelFixture())
         for cell in info.numa_topology.cells:
@@ -160,13 +188,18 @@ class GuardTestCase(base.ServersTestBase):
                     )
                     kernel.set_bound(page.size)
         self.kernels[name] = kernel
+        self.use_kernel(name)
+
+    def use_kernel(self, name):
+        """Let a compute that has just been started read its own files."""
         driver = self.computes[name].driver
-        for part in (
-            driver.page_check,
-            driver.floating_cells,
-            driver.reporter,
-        ):
-            part.kernel = kernel.kernel
+        if hasattr(driver, 'page_check'):
+            for part in (
+                driver.page_check,
+                driver.floating_cells,
+                driver.reporter,
+            ):
+                part.kernel = self.kernels[name].kernel
 
     def take_down(self, host):
         """Stop a compute, and tell Nova that it is gone."""
@@ -189,10 +222,61 @@ class GuardTestCase(base.ServersTestBase):
             **kwargs,
         )
 
+    def force(self, flavor, host, expected_state='ACTIVE'):
+        """Boot a server on a host that no filter is asked about."""
+        body = self._build_server(
+            flavor_id=flavor, networks='none', az=f'nova:{host}'
+        )
+        server = self.api.post_server({'server': body})
+        return self.settled(server, expected_state)
+
+    def settled(self, server, *statuses, seconds=90):
+        """Wait until nothing is being done with a server any more.
+
+        :param statuses: one of which it is to have; any if there are none
+        """
+        deadline = time.monotonic() + seconds
+        while True:
+            found = self.api.get_server(server['id'])
+            idle = found['OS-EXT-STS:task_state'] is None
+            if idle and found['status'] != 'BUILD':
+                break
+            self.assertLess(time.monotonic(), deadline, found)
+            time.sleep(0.05)
+        if statuses:
+            self.assertIn(found['status'], statuses, found.get('fault'))
+        return found
+
+    def gone(self, *servers, seconds=90):
+        """Delete servers, and wait until they are no more."""
+        for server in servers:
+            self.api.delete_server(server['id'])
+        deadline = time.monotonic() + seconds
+        wanted = {server['id'] for server in servers}
+        while wanted & {
+            server['id'] for server in self.api.get_servers(False)
+        }:
+            self.assertLess(time.monotonic(), deadline)
+            time.sleep(0.05)
+
+    def look(self):
+        """Have every compute report."""
+        self._run_periodics()
+
+    def guests_on(self, host):
+        """The kinds of the guests on a host, by Nova's records."""
+        found = objects.InstanceList.get_by_host(
+            self.admin_context, host, expected_attrs=['numa_topology']
+        )
+        return {
+            'affined' if instance.numa_topology else 'floating'
+            for instance in found
+        }
+
     def host_of(self, server):
         return self.api.get_server(server['id'])['OS-EXT-SRV-ATTR:host']
 
-    def events(self, server):
+    def events(self, server, name='compute_numa_guard_page_check'):
         """The refusals of a server, the earliest first: (host, details)."""
         found = []
         for action in self.api.get_instance_actions(server['id']):
@@ -204,6 +288,6 @@ class GuardTestCase(base.ServersTestBase):
             found += [
                 (event['start_time'], event['host'], event['details'])
                 for event in detail['events']
-                if event['event'] == 'compute_numa_guard_page_check'
+                if event['event'] == name
             ]
         return [(host, details) for _, host, details in sorted(found)]

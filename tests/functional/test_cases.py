@@ -19,6 +19,8 @@ there is a public one.
 import logging
 
 import fixtures
+from lxml import etree
+from nova.tests.functional.libvirt import base as libvirt_base
 
 from tests.functional import base
 
@@ -78,4 +80,48 @@ class FieldCasesTest(base.GuardTestCase):
         self.boot(flavor, expected_state='ERROR')
         self.assertIn(
             'Host does not support requested memory pagesize', reasons.output
+        )
+
+    def test_1940668_spreading_leaves_room_for_a_guest_of_two_cells(self):
+        """Case 13: guests of one cell arrive on two nodes, then one of two."""
+        self.flags(reserved_host_memory_mb=0)
+        self.start_host('host1', base.pages(4096), base.pages(4096))
+        small = self.flavor(memory_mb=1536, **base.SMALL)
+        nodes = set()
+        for _ in range(2):
+            domain = etree.fromstring(self.xml[self.boot(small)['id']])
+            [memnode] = domain.iterfind('numatune/memnode')
+            nodes.add(memnode.get('nodeset'))
+        self.assertEqual({'0', '1'}, nodes)
+        self.boot(
+            self.flavor(memory_mb=4096, vcpu=2, **{'hw:numa_nodes': '2'})
+        )
+
+
+class FloatingMigrationTest(
+    libvirt_base.LibvirtMigrationMixin, base.GuardTestCase
+):
+    def _migrate_stub(self, domain, destination, params, flags):
+        self.arrived = params['destination_xml']
+        self.left = domain.XMLDesc(0)
+        super()._migrate_stub(domain, destination, params, flags)
+
+    def test_1869804_only_the_cpus_of_a_floating_guest_follow(self):
+        """Case 17: it migrates between hosts that share different CPUs."""
+        for name in ('host1', 'host2'):
+            self.start_host(name, base.pages(8192), cpus=8)
+        self.server = self.boot(self.flavor(), host='host1')
+        self.src, self.dest = self.computes['host1'], self.computes['host2']
+        self.flags(cpu_shared_set='1-2', group='compute')
+        self._live_migrate(self.server)
+
+        left, arrived = map(etree.fromstring, (self.left, self.arrived))
+        self.assertEqual('0-3', left.find('vcpu').get('cpuset'))
+        self.assertEqual('1-2', arrived.find('vcpu').get('cpuset'))
+        arrived.find('vcpu').set('cpuset', '0-3')
+        self.assertEqual(
+            *(
+                ''.join(etree.tostring(xml, method='c14n').decode().split())
+                for xml in (left, arrived)
+            )
         )

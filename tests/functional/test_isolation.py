@@ -38,6 +38,7 @@ class HostIsolationTest(base.GuardTestCase):
 
     def test_without_isolation_they_would_share_a_host(self):
         self.flags(isolation='none', group='numa_guard')
+        self.look()
         self.assertEqual('host1', self.host_of(self.boot(self.floating)))
         self.assertEqual('host1', self.host_of(self.boot(self.affined)))
 
@@ -75,8 +76,10 @@ class HostIsolationTest(base.GuardTestCase):
     def test_rebuild_stays_on_a_host_that_became_mixed(self):
         server = self.boot(self.floating)
         self.flags(isolation='none', group='numa_guard')
+        self.look()
         self.boot(self.affined, host=self.host_of(server))
         self.flags(isolation='host', group='numa_guard')
+        self.look()
         self._rebuild_server(
             server, self.glance.auto_disk_config_enabled_image['id']
         )

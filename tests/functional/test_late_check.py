@@ -1,0 +1,155 @@
+"""Two schedulers choose the same empty host for opposite kinds at once."""
+
+import collections
+import itertools
+import threading
+
+import fixtures
+
+from tests.functional import base
+
+EVENT = 'compute_numa_guard_isolation_check'
+SPAWN = {
+    'check': 'nova_numa_guard.virt.driver.NUMAGuardDriver.spawn',
+    'land': 'nova.virt.libvirt.driver.LibvirtDriver.spawn',
+}
+ROUNDS = 50
+
+
+def interleavings():
+    """The orders in which two guests can be claimed, checked, and land.
+
+    Upper case is the older one: C its claim, K its check, L its landing.
+    """
+    for places in itertools.combinations(range(6), 3):
+        older, younger = iter('CKL'), iter('ckl')
+        yield ''.join(
+            next(older) if place in places else next(younger)
+            for place in range(6)
+        )
+
+
+class Gates(fixtures.Fixture):
+    """Hold each guest's first start before its check, and after it."""
+
+    def _setUp(self):
+        self.came = collections.defaultdict(threading.Event)
+        self.open = collections.defaultdict(threading.Event)
+        for gate, name in SPAWN.items():
+            module, _, attribute = name.rpartition('.')
+            self.useFixture(
+                fixtures.MonkeyPatch(
+                    name, self._gated(gate, self._get(module, attribute))
+                )
+            )
+
+    @staticmethod
+    def _get(path, attribute):
+        module, _, name = path.rpartition('.')
+        holder = getattr(__import__(module, fromlist=[name]), name)
+        return getattr(holder, attribute)
+
+    def _gated(self, gate, spawn):
+        def gated(driver, context, instance, *args, **kwargs):
+            key = gate, instance.uuid
+            if not self.came[key].is_set():
+                self.came[key].set()
+                self.open[key].wait(60)
+            return spawn(driver, context, instance, *args, **kwargs)
+
+        return gated
+
+
+class RaceTest(base.GuardTestCase):
+    """The filter is not asked: it saw the host empty, twice."""
+
+    GUARD = {'isolation': 'host', 'weight_multiplier': 0.0}
+    FILTER = False
+
+    def setUp(self):
+        super().setUp()
+        self.flags(
+            group='filter_scheduler',
+            ram_weight_multiplier=1000.0,
+            build_failure_weight_multiplier=0.0,
+        )
+        self.gates = self.useFixture(Gates())
+        self.start_host('host1', base.pages(65536, huge=1024))
+        self.start_host('host2', base.pages(8192, huge=512))
+        self.kinds = {
+            'floating': self.flavor(),
+            'affined': self.flavor(memory_mb=512, **base.HUGE),
+        }
+
+    def race(self, steps, older, younger):
+        """Start two guests in a given order of steps.
+
+        :returns: the servers, and the kind of the one that was checked first
+        """
+        kinds = {'C': older, 'c': younger}
+        servers, first = {}, None
+        for step in steps:
+            who = 'C' if step.isupper() else 'c'
+            if step in 'Cc':
+                servers[who] = self.api.post_server(
+                    {
+                        'server': self._build_server(
+                            flavor_id=self.kinds[kinds[who]], networks='none'
+                        )
+                    }
+                )
+                self.wait('check', servers[who])
+            elif step in 'Kk':
+                self.gates.open['check', servers[who]['id']].set()
+                first = first or kinds[who]
+                # Admitted it waits for its landing, here or on another host.
+                self.wait('land', servers[who])
+            else:
+                self.gates.open['land', servers[who]['id']].set()
+                servers[who] = self.settled(servers[who], 'ACTIVE')
+        return servers['C'], servers['c'], first
+
+    def wait(self, gate, server):
+        self.assertTrue(
+            self.gates.came[gate, server['id']].wait(60), (gate, server)
+        )
+
+    def check(self, rounds):
+        orders = itertools.cycle(
+            itertools.product(
+                interleavings(),
+                (('floating', 'affined'), ('affined', 'floating')),
+            )
+        )
+        for steps, kinds in itertools.islice(orders, *rounds):
+            older, younger, first = self.race(steps, *kinds)
+            self.assertEqual({first}, self.guests_on('host1'), steps)
+            self.assertEqual(
+                set(kinds) - {first}, self.guests_on('host2'), steps
+            )
+            refused = [s for s in (older, younger) if self.events(s, EVENT)]
+            self.assertEqual(1, len(refused), steps)
+            [(host, why)] = self.events(refused[0], EVENT)
+            self.assertEqual('host1', host)
+            self.assertIn(f'{first} guests present: 1, ', why)
+            self.gone(older, younger)
+        self.assertEqual('0', self.failed_builds('host1'))
+
+    def failed_builds(self, host):
+        stats = self.computes[host].manager.rt.stats
+        return str(stats[host].get('failed_builds', 0))
+
+    def test_exactly_one_stays_1(self):
+        self.check((0, 10))
+
+    def test_exactly_one_stays_2(self):
+        self.check((10, 20))
+
+    def test_exactly_one_stays_3(self):
+        self.check((20, 30))
+
+    def test_exactly_one_stays_4(self):
+        self.check((30, 40))
+
+    def test_exactly_one_stays_5(self):
+        self.check((40, ROUNDS))
