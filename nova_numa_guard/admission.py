@@ -38,17 +38,14 @@ class Admissions:
         """
         with self._lock:
             found = look()
+            self._drop(guest.uuid)  # what it was here before is over
             self._forget(found)
             present = [
                 other
                 for other in found
                 if not other.arriving and other.uuid != guest.uuid
             ]
-            present += [
-                other
-                for other in self._admitted.values()
-                if other.uuid != guest.uuid
-            ]
+            present += self._admitted.values()
             verdict = isolation.judge(
                 guest.kind, census.content(present), policy
             )
@@ -59,8 +56,7 @@ class Admissions:
     def withdraw(self, uuid: str) -> None:
         """A guest that was admitted has failed to start."""
         with self._lock:
-            self._admitted.pop(uuid, None)
-            self._landed.discard(uuid)
+            self._drop(uuid)
 
     def land(self, uuid: str) -> None:
         """A guest that was admitted has started."""
@@ -79,5 +75,8 @@ class Admissions:
             if uuid in settled or (
                 uuid in self._landed and uuid not in arriving
             ):
-                del self._admitted[uuid]
-                self._landed.discard(uuid)
+                self._drop(uuid)
+
+    def _drop(self, uuid: str) -> None:
+        self._admitted.pop(uuid, None)
+        self._landed.discard(uuid)

@@ -64,12 +64,10 @@ def apply(xml: str, confinement: Confinement) -> str:
     if vcpu is None:
         raise ValueError('not the XML of a domain: it has no <vcpu>')
     vcpu.set('cpuset', sets.text(confinement.cpus))
-    _drop_memory(root)
-    numatune = root.find('./numatune')
-    if numatune is None:
-        numatune = etree.Element('numatune')
-        numatune.tail = vcpu.tail
-        vcpu.addnext(numatune)
+    _drop_numatune(root)
+    numatune = etree.Element('numatune')
+    numatune.tail = vcpu.tail
+    vcpu.addnext(numatune)
     etree.SubElement(
         numatune,
         'memory',
@@ -90,7 +88,7 @@ def release(xml: str) -> str:
     :raises ValueError: this is not the XML of a domain
     """
     root = domain.parse(xml)
-    if not _is_floating(root) or not _drop_memory(root):
+    if not _is_floating(root) or not _drop_numatune(root):
         return xml
     return domain.to_text(root, xml)
 
@@ -102,13 +100,10 @@ def _is_floating(root: etree._Element) -> bool:
     )
 
 
-def _drop_memory(root: etree._Element) -> bool:
-    """Remove what confines the memory; False if there was nothing."""
+def _drop_numatune(root: etree._Element) -> bool:
+    """Remove a floating guest's ``<numatune>``; False if it has none."""
     numatune = root.find('./numatune')
-    memory = None if numatune is None else numatune.find('memory')
-    if numatune is None or memory is None:
+    if numatune is None:
         return False
-    domain.remove(memory)
-    if len(numatune) == 0:
-        domain.remove(numatune)
+    domain.remove(numatune)
     return True

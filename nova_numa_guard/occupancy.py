@@ -103,8 +103,8 @@ class HostUsage:
 class HostContent:
     """The guests on a host, by kind.
 
-    Exempt guests are of no kind: they have a part in *untied* and in
-    *cell_memory*, which tell what is left of the host, and in nothing else.
+    Exempt guests are of no kind: they have a part in *untied*, which tells
+    what is left of the host, and in nothing else.
 
     :param floating: MiB of the floating guests
     :param affined: MiB of the affined guests

@@ -140,11 +140,14 @@ class Kernel:
         for task in self._numbers(tasks, re.compile(r'(\d+)')):
             path = tasks / f'{task}/status'
             match = re.search(
-                r'^Mems_allowed_list:\s+(\S+)$', self._read(path), re.M
+                r'^Mems_allowed_list:[ \t]*(.*)$', self._read(path), re.M
             )
             if match is None:
                 raise UnreadableError(path, 'it has no Mems_allowed_list')
-            allowed |= sets.parse(match[1])
+            try:
+                allowed |= sets.parse(match[1])
+            except ValueError as exc:
+                raise UnreadableError(path, str(exc)) from exc
         return allowed
 
     def _mount_free(self, page_size: int) -> int | None:

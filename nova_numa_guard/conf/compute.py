@@ -18,7 +18,7 @@ OPTS: list[cfg.Opt] = [
     cfg.StrOpt(
         'floating_cells',
         default='',
-        regex=r'(\d+(-\d+)?(,\d+(-\d+)?)*)?',
+        regex=r'^(\d+(-\d+)?(,\d+(-\d+)?)*)?$',
         help="""
 The host's NUMA cells that are for floating guests, under isolation by cell.
 

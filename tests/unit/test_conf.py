@@ -14,12 +14,38 @@
 
 import os
 import pathlib
+import re
 
 import fixtures
 from oslo_config import cfg, generator
 
-from nova_numa_guard import conf
+from nova_numa_guard import conf, confinement, domain, isolation
 from tests.unit import base
+
+DEFAULTS = {
+    'isolation': 'none',
+    'isolation_mode': 'enforce',
+    'mixed_hosts': 'dominant',
+    'isolation_on_moves': 'prefer',
+    'weight_multiplier': 100.0,
+    'floating_cells': '',
+    'floating_memory_mode': 'restrictive',
+    'numatune': 'guard',
+    'small_page_policy': 'auto',
+    'page_check': 'enforce',
+    'refusal_ttl': 300,
+}
+WORDS = {
+    'isolation': ('none', 'host', 'cell'),
+    'isolation_mode': ('enforce', 'warn'),
+    'mixed_hosts': ('dominant', 'closed', 'open'),
+    'isolation_on_moves': ('prefer', 'enforce'),
+    'floating_memory_mode': ('restrictive', 'strict'),
+    'numatune': ('guard', 'stock'),
+    'small_page_policy': ('auto', 'preferred', 'local', 'strict'),
+    'page_check': ('enforce', 'warn', 'off'),
+}
+MUTABLE = {'isolation_mode', 'mixed_hosts', 'isolation_on_moves', 'page_check'}
 
 
 class ConfTest(base.TestCase):
@@ -48,26 +74,10 @@ class ConfTest(base.TestCase):
     def test_defaults_are_valid(self):
         loaded = self.load()
         conf.validate(loaded)
-        self.assertEqual(
-            {
-                'isolation': 'none',
-                'isolation_mode': 'enforce',
-                'weight_multiplier': 100.0,
-                'numatune': 'guard',
-                'small_page_policy': 'auto',
-                'page_check': 'enforce',
-            },
-            dict(loaded.numa_guard.items()),
-        )
+        self.assertEqual(DEFAULTS, dict(loaded.numa_guard.items()))
 
     def test_a_bad_value_names_option_value_and_what_is_allowed(self):
-        for name, allowed in (
-            ('isolation', ('none', 'host')),
-            ('isolation_mode', ('enforce', 'warn')),
-            ('numatune', ('guard', 'stock')),
-            ('small_page_policy', ('auto', 'preferred', 'local', 'strict')),
-            ('page_check', ('enforce', 'warn', 'off')),
-        ):
+        for name, allowed in WORDS.items():
             loaded = self.load(**{name: 'perhaps'})
             exc = self.assertRaises(
                 cfg.ConfigFileValueError, conf.validate, loaded
@@ -85,32 +95,83 @@ class ConfTest(base.TestCase):
 
     def test_every_option_is_validated(self):
         """One that is not would fail at the first guest instead."""
-        for opt in conf.SCHEDULER_OPTS + conf.COMPUTE_OPTS:
+        for opt in conf.OPTS:
             loaded = self.load(**{opt.name: '\u2620'})
             self.assertRaises(ValueError, conf.validate, loaded)
 
-    def test_good_values(self):
-        loaded = self.load(
-            isolation='host',
-            isolation_mode='warn',
-            weight_multiplier='-1',
-            numatune='stock',
-            small_page_policy='local',
-            page_check='off',
-        )
-        conf.validate(loaded)
-        self.assertEqual(-1.0, loaded.numa_guard.weight_multiplier)
-        self.assertEqual('local', loaded.numa_guard.small_page_policy)
+    def test_every_word_is_good(self):
+        for name, words in WORDS.items():
+            for word in words:
+                loaded = self.load(**{name: word})
+                conf.validate(loaded)
+                self.assertEqual(word, loaded.numa_guard[name])
+
+    def test_the_words_are_those_of_the_core(self):
+        """Which is made of them without asking."""
+        for name, enum in (
+            ('isolation', isolation.Isolation),
+            ('mixed_hosts', isolation.MixedHosts),
+            ('floating_memory_mode', confinement.Mode),
+            ('small_page_policy', domain.SmallPagePolicy),
+        ):
+            self.assertEqual({*WORDS[name]}, {each.value for each in enum})
+
+    def test_the_least_that_a_number_may_be(self):
+        for name, good, bad in (
+            ('weight_multiplier', ('0', '0.5', '100000'), '-0.1'),
+            ('refusal_ttl', ('0', '1'), '-1'),
+        ):
+            for value in good:
+                loaded = self.load(**{name: value})
+                conf.validate(loaded)
+                self.assertEqual(float(value), loaded.numa_guard[name])
+            exc = self.assertRaises(
+                cfg.ConfigFileValueError,
+                conf.validate,
+                self.load(**{name: bad}),
+            )
+            self.assertIn(f'[numa_guard] {name}', str(exc))
+            self.assertIn('greater than or equal to 0', str(exc))
+
+    def test_floating_cells(self):
+        for value in ('', '0', '17', '0,2', '0-1,4', '0-3,8-11'):
+            loaded = self.load(floating_cells=value)
+            conf.validate(loaded)
+            self.assertEqual(value, loaded.numa_guard.floating_cells)
+
+    def test_floating_cells_that_are_not_numbers(self):
+        """Found in all of the text, not somewhere in it."""
+        for value in ('x', '0x', 'x0', '0,', ',0', '0-', '-1', '0,^1', '0 1'):
+            exc = self.assertRaises(
+                cfg.ConfigFileValueError,
+                conf.validate,
+                self.load(floating_cells=value),
+            )
+            self.assertIn('[numa_guard] floating_cells', str(exc))
+            self.assertIn(repr(value), str(exc))
+
+    def others(self):
+        """A value other than its default, for each option."""
+        return {
+            'weight_multiplier': '1',
+            'floating_cells': '0',
+            'refusal_ttl': '1',
+            **{
+                name: next(word for word in words if word != DEFAULTS[name])
+                for name, words in WORDS.items()
+            },
+        }
 
     def test_modes_change_while_the_service_runs(self):
         loaded = self.load()
-        self.write(isolation_mode='warn', page_check='warn')
+        others = self.others()
+        self.write(**{name: others[name] for name in MUTABLE})
         self.assertEqual(
-            {('numa_guard', 'isolation_mode'), ('numa_guard', 'page_check')},
+            {('numa_guard', name) for name in MUTABLE},
             set(loaded.mutate_config_files()),
         )
-        self.assertEqual('warn', loaded.numa_guard.isolation_mode)
-        self.assertEqual('warn', loaded.numa_guard.page_check)
+        for name in MUTABLE:
+            self.assertEqual(others[name], loaded.numa_guard[name])
 
     def test_a_bad_value_does_not_take_over_a_running_service(self):
         loaded = self.load(page_check='warn')
@@ -134,15 +195,13 @@ class ConfTest(base.TestCase):
 
     def test_nothing_else_changes_while_the_service_runs(self):
         loaded = self.load()
-        self.write(
-            isolation='host',
-            numatune='stock',
-            small_page_policy='strict',
-            weight_multiplier='1',
-        )
+        others = self.others()
+        self.assertEqual(DEFAULTS.keys(), others.keys())
+        for name in MUTABLE:
+            del others[name]
+        self.write(**others)
         self.assertEqual({}, loaded.mutate_config_files())
-        self.assertEqual('none', loaded.numa_guard.isolation)
-        self.assertEqual('guard', loaded.numa_guard.numatune)
+        self.assertEqual(DEFAULTS, dict(loaded.numa_guard.items()))
 
     def test_registering_twice(self):
         loaded = cfg.ConfigOpts()
@@ -153,24 +212,25 @@ class ConfTest(base.TestCase):
     def test_list_opts(self):
         [(group, opts)] = conf.list_opts()
         self.assertEqual('numa_guard', group.name)
-        self.assertEqual(
-            {
-                'isolation',
-                'isolation_mode',
-                'weight_multiplier',
-                'numatune',
-                'small_page_policy',
-                'page_check',
-            },
-            {opt.name for opt in opts},
-        )
+        self.assertEqual([*DEFAULTS], [opt.name for opt in opts])
 
     def test_every_option_is_explained(self):
-        for opt in conf.SCHEDULER_OPTS + conf.COMPUTE_OPTS:
+        for opt in conf.OPTS:
             self.assertTrue(opt.help and opt.help.strip(), opt.name)
-            if isinstance(opt, cfg.StrOpt):
-                self.assertTrue(opt.type.choices, opt.name)
+            if opt.name in WORDS:
+                self.assertEqual(WORDS[opt.name], (*opt.type.choices,))
                 self.assertTrue(all(opt.type.choices.values()), opt.name)
+
+    def test_related_options_exist(self):
+        for opt in conf.OPTS:
+            for name in re.findall(r'\[numa_guard\] (\w+)', opt.help):
+                self.assertIn(name, DEFAULTS)
+
+    def test_what_can_be_changed_says_how(self):
+        for opt in conf.OPTS:
+            self.assertIs(opt.name in MUTABLE, opt.mutable, opt.name)
+            if opt.mutable:
+                self.assertRegex(opt.help, 'SIGHUP|like\\s+``isolation_mode``')
 
 
 class SampleTest(base.TestCase):

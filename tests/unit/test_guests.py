@@ -43,6 +43,25 @@ class KindTest(base.TestCase):
             self.assertIs(kind, kind.other.other)
 
 
+class ExemptTest(base.TestCase):
+    def test_one_word_makes_a_guest_exempt(self):
+        self.assertIs(
+            True, guests.is_exempt({'numa_guard:isolation': 'exempt'})
+        )
+
+    def test_nothing_else_does(self):
+        for specs in (
+            {},
+            {'numa_guard:isolation': ''},
+            {'numa_guard:isolation': 'Exempt'},
+            {'numa_guard:isolation': 'none'},
+            {'isolation': 'exempt'},
+            {'numa_guard:mem_policy': 'exempt'},
+            {'hw:mem_page_size': 'large'},
+        ):
+            self.assertIs(False, guests.is_exempt(specs), specs)
+
+
 class PageNeedsTest(base.TestCase):
     def needs(self, *cells, small_page=4):
         return guests.page_needs(

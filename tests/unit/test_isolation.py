@@ -10,184 +10,375 @@
 # License for the specific language governing permissions and limitations
 # under the License.
 
-"""Which guests a host has, and which may join it."""
+"""Which guests may join a host, and which host suits them."""
+
+import itertools
 
 import hypothesis
 from hypothesis import strategies as st
 
-from nova_numa_guard import guests, isolation
+from nova_numa_guard import guests, isolation, occupancy
 from tests.unit import base
 
 FLOATING, AFFINED = guests.Kind.FLOATING, guests.Kind.AFFINED
+Isolation, MixedHosts = isolation.Isolation, isolation.MixedHosts
+Reason = isolation.Reason
 MIB = st.integers(0, 1 << 20)
-CONTENT = st.builds(isolation.HostContent, floating=MIB, affined=MIB)
+KINDS = st.sampled_from(guests.Kind)
+CONTENT = st.builds(occupancy.HostContent, floating=MIB, affined=MIB)
 
+CONTENTS = {
+    'empty': (0, 0),
+    'floating': (1024, 0),
+    'affined': (0, 1024),
+    'mostly floating': (3000, 1000),
+    'mostly affined': (1000, 3000),
+    'tie': (2000, 2000),
+}
+PASSES = {
+    Reason.NOT_ISOLATED,
+    Reason.BY_CELL,
+    Reason.EXEMPT,
+    Reason.NO_OTHER_KIND,
+    Reason.MIXED_OPEN,
+    Reason.DOMINANT_KIND,
+    Reason.UNREADABLE,
+}
+WRONG_KIND = {
+    Reason.FLOATING_PRESENT,
+    Reason.AFFINED_PRESENT,
+    Reason.MIXED_CLOSED,
+    Reason.MINORITY_KIND,
+    Reason.NOT_ACCEPTED,
+}
 
-def usage(*cells, memory=512, vcpus=0, count=0, reserved=512, reported=True):
-    return isolation.HostUsage(
-        memory=memory,
-        vcpus=vcpus,
-        guests=count,
-        cells=[isolation.CellUsage(*cell) for cell in cells],
-        reserved=reserved,
-        reported=reported,
-    )
-
-
-class ContentTest(base.TestCase):
-    def assert_content(self, floating, affined, present):
-        self.assertEqual(
-            isolation.HostContent(floating=floating, affined=affined),
-            isolation.content(present),
+# Under isolation by host: the reason for a floating guest, for an affined one.
+OF_ONE_KIND = {
+    'empty': (Reason.NO_OTHER_KIND, Reason.NO_OTHER_KIND),
+    'floating': (Reason.NO_OTHER_KIND, Reason.FLOATING_PRESENT),
+    'affined': (Reason.AFFINED_PRESENT, Reason.NO_OTHER_KIND),
+}
+OF_BOTH_KINDS = {
+    (MixedHosts.DOMINANT, 'mostly floating'): (
+        Reason.DOMINANT_KIND,
+        Reason.MINORITY_KIND,
+    ),
+    (MixedHosts.DOMINANT, 'mostly affined'): (
+        Reason.MINORITY_KIND,
+        Reason.DOMINANT_KIND,
+    ),
+    (MixedHosts.DOMINANT, 'tie'): (
+        Reason.MINORITY_KIND,
+        Reason.DOMINANT_KIND,
+    ),
+    **{
+        (mixed, content): (reason, reason)
+        for mixed, reason in (
+            (MixedHosts.CLOSED, Reason.MIXED_CLOSED),
+            (MixedHosts.OPEN, Reason.MIXED_OPEN),
         )
+        for content in ('mostly floating', 'mostly affined', 'tie')
+    },
+}
 
-    def test_empty(self):
-        for reported in (True, False):
-            self.assert_content(0, 0, usage((0, 0), reported=reported))
 
-    def test_floating_guests_are_what_no_cell_uses(self):
-        self.assert_content(
-            1024, 2048, usage((2048, 2), memory=512 + 3072, vcpus=4, count=2)
-        )
-
-    def test_cells_are_summed(self):
-        self.assert_content(
-            0, 3000, usage((1000, 1), (2000, 1), memory=3512, vcpus=2, count=1)
-        )
-
-    def test_the_reserve_is_nobodys(self):
-        self.assert_content(0, 0, usage(memory=4096, reserved=4096))
-
-    def test_a_reserve_that_is_larger_than_the_use(self):
-        self.assert_content(0, 0, usage(memory=100, reserved=4096))
-
-    def test_a_host_without_numa_has_floating_guests_only(self):
-        self.assert_content(1024, 0, usage(memory=1536, vcpus=2, count=1))
-
-    def test_reported_memory_is_exact_whatever_the_cpus_say(self):
-        """A pinned guest may hold more CPUs than it has, and hide vCPUs."""
-        self.assert_content(
-            1024, 1024, usage((1024, 64), memory=2560, vcpus=4, count=2)
-        )
-        self.assert_content(
-            0, 1024, usage((1024, 2), memory=1536, vcpus=64, count=1)
-        )
-
-    def test_unreported_memory_needs_vcpus_beside_affined_guests(self):
-        """The host may reserve more than the scheduler believes."""
-        more = {'memory': 512 + 1024 + 3000, 'count': 1, 'reported': False}
-        self.assert_content(0, 1024, usage((1024, 4), vcpus=4, **more))
-        self.assert_content(3000, 1024, usage((1024, 4), vcpus=5, **more))
-
-    def test_unreported_guests_without_affined_ones_are_floating(self):
-        """Even if the host reserves less than the scheduler believes."""
-        self.assert_content(
-            1,
-            0,
-            usage(
-                memory=1024, reserved=4096, vcpus=2, count=1, reported=False
-            ),
-        )
-
-    def test_unreported_reserve_alone_is_no_guest(self):
-        self.assert_content(0, 0, usage(memory=4096, reported=False))
-        self.assert_content(0, 0, usage(memory=4096, vcpus=2, reported=False))
-
-    @hypothesis.given(
-        st.lists(st.tuples(MIB, st.integers(0, 64)), max_size=4),
-        MIB,
-        MIB,
-        st.integers(0, 99),
-        st.integers(0, 9),
-        st.booleans(),
-    )
-    def test_never_negative(self, cells, memory, reserved, vcpus, n, reported):
-        present = isolation.content(
-            usage(
-                *cells,
-                memory=memory,
-                reserved=reserved,
-                vcpus=vcpus,
-                count=n,
-                reported=reported,
-            )
-        )
-        self.assertGreaterEqual(present.floating, 0)
-        self.assertEqual(sum(mib for mib, _ in cells), present.affined)
-
-    @hypothesis.given(MIB, st.lists(MIB, max_size=4), MIB)
-    def test_reported_content_adds_up(self, floating, affined, reserved):
-        present = isolation.content(
-            usage(
-                *((mib, 0) for mib in affined),
-                memory=floating + sum(affined) + reserved,
-                reserved=reserved,
-            )
-        )
-        self.assertEqual(floating, present.of(FLOATING))
-        self.assertEqual(sum(affined), present.of(AFFINED))
+def content(*figures, **more):
+    return occupancy.HostContent(*figures, **more)
 
 
 class JudgeTest(base.TestCase):
-    def judge(self, kind, floating=0, affined=0, mode='host'):
+    def judge(self, kind, *figures, mixed='dominant', last=None, **more):
         return isolation.judge(
             kind,
-            isolation.HostContent(floating=floating, affined=affined),
-            isolation.Isolation(mode),
+            content(*figures, **more),
+            isolation.Policy(Isolation.HOST, MixedHosts(mixed), last=last),
         )
 
-    def test_an_empty_host_takes_either(self):
-        for kind in guests.Kind:
-            verdict = self.judge(kind)
-            self.assertTrue(verdict.passes)
-            self.assertEqual(isolation.Reason.NO_OTHER_KIND, verdict.reason)
+    def expected(self, kind, by, name, mixed, accepts):
+        """The reason, as the tables above and the documentation have it."""
+        if kind is None:
+            return Reason.EXEMPT
+        if kind not in accepts:
+            return Reason.NOT_ACCEPTED
+        if by is Isolation.NONE:
+            return Reason.NOT_ISOLATED
+        if by is Isolation.CELL:
+            return Reason.BY_CELL
+        reasons = OF_ONE_KIND.get(name) or OF_BOTH_KINDS[mixed, name]
+        return reasons[kind is AFFINED]
 
-    def test_like_joins_like(self):
-        self.assertTrue(self.judge(FLOATING, floating=1).passes)
-        self.assertTrue(self.judge(AFFINED, affined=1).passes)
+    def test_every_case(self):
+        accepted = [
+            frozenset(kinds)
+            for count in range(3)
+            for kinds in itertools.combinations(guests.Kind, count)
+        ]
+        for case in itertools.product(
+            (None, *guests.Kind), Isolation, CONTENTS, MixedHosts, accepted
+        ):
+            kind, by, name, mixed, accepts = case
+            verdict = isolation.judge(
+                kind,
+                content(*CONTENTS[name]),
+                isolation.Policy(by, mixed, accepts),
+            )
+            reason = self.expected(*case)
+            self.assertIs(reason, verdict.reason, case)
+            self.assertIs(reason in PASSES, verdict.passes, case)
+            self.assertIs(reason in WRONG_KIND, verdict.of_kind, case)
+            self.assertIs(verdict.passes, not verdict.detail, case)
 
-    def test_the_other_kind_is_refused_with_figures(self):
+    def test_without_a_word_of_it_a_host_is_for_both_and_dominant(self):
+        policy = isolation.Policy(Isolation.HOST)
+        self.assertIs(MixedHosts.DOMINANT, policy.mixed_hosts)
+        self.assertEqual(set(guests.Kind), policy.accepts)
+        self.assertIsNone(policy.last)
+
+    def test_a_mebibyte_of_the_other_kind_is_enough(self):
+        self.assertFalse(self.judge(AFFINED, 1, 0).passes)
+        self.assertFalse(self.judge(FLOATING, 0, 1).passes)
+
+    def test_the_other_kind_is_named_with_figures(self):
         self.assertEqual(
-            isolation.Verdict(
-                False,
-                isolation.Reason.FLOATING_PRESENT,
-                'floating guests present: 7 MiB',
-            ),
-            self.judge(AFFINED, floating=7),
+            'floating guests present: 7 MiB',
+            self.judge(AFFINED, 7, 0).detail,
         )
         self.assertEqual(
-            isolation.Verdict(
-                False,
-                isolation.Reason.AFFINED_PRESENT,
-                'affined guests present: 9 MiB',
-            ),
-            self.judge(FLOATING, affined=9),
+            'affined guests present: 3, 9 MiB',
+            self.judge(FLOATING, 0, 9, count=3).detail,
         )
 
-    def test_a_mixed_host_takes_neither(self):
-        for kind in guests.Kind:
-            self.assertFalse(self.judge(kind, floating=1, affined=1).passes)
+    def test_an_estimate_is_called_one(self):
+        self.assertEqual(
+            'floating guests present: 2, 7 MiB, estimated, because the host '
+            'does not report its reserve',
+            self.judge(AFFINED, 7, 0, count=2, estimated=True).detail,
+        )
 
-    def test_without_isolation_everything_passes(self):
+    def test_a_mixed_host_is_described(self):
+        self.assertEqual(
+            'mixed host, mostly affined: floating 1 MiB, affined 9 MiB',
+            self.judge(FLOATING, 1, 9).detail,
+        )
+        self.assertEqual(
+            'mixed host, mostly floating: floating 9 MiB, affined 1 MiB',
+            self.judge(AFFINED, 9, 1).detail,
+        )
         for kind in guests.Kind:
-            verdict = self.judge(kind, floating=1, affined=1, mode='none')
-            self.assertTrue(verdict.passes)
-            self.assertEqual(isolation.Reason.NOT_ISOLATED, verdict.reason)
+            self.assertEqual(
+                'mixed host: floating 9 MiB, affined 1 MiB',
+                self.judge(kind, 9, 1, mixed='closed').detail,
+            )
+
+    def test_what_the_host_accepts_is_said(self):
+        for accepts, words in (
+            ({FLOATING}, 'floating'),
+            ({AFFINED}, 'affined'),
+            (set(), 'neither kind'),
+        ):
+            for kind in set(guests.Kind) - accepts:
+                verdict = isolation.judge(
+                    kind,
+                    content(0, 0),
+                    isolation.Policy(
+                        Isolation.NONE, accepts=frozenset(accepts)
+                    ),
+                )
+                self.assertEqual(
+                    f'by its aggregates the host accepts {words}',
+                    verdict.detail,
+                )
+
+    def test_near_the_middle_the_dominant_kind_stays(self):
+        for last in guests.Kind:
+            for kind in guests.Kind:
+                verdict = self.judge(kind, 45, 55, last=last)
+                self.assertIs(kind is last, verdict.passes)
+
+    def test_last_means_nothing_to_a_host_of_one_kind(self):
+        for last in guests.Kind:
+            self.assertTrue(self.judge(FLOATING, 9, 0, last=last).passes)
+            self.assertFalse(self.judge(AFFINED, 9, 0, last=last).passes)
+            self.assertTrue(self.judge(AFFINED, 0, 9, last=last).passes)
+
+    def test_room_is_not_of_kind(self):
+        """Even a lenient move needs it."""
+        for reason in set(Reason) - WRONG_KIND:
+            self.assertFalse(isolation.Verdict(False, reason).of_kind)
 
     def test_codes_are_stable(self):
         self.assertEqual(
             [
                 'affined-present',
+                'dominant-kind',
+                'exempt',
+                'floating-cells-cpus-short',
+                'floating-cells-memory-short',
                 'floating-present',
+                'isolated-by-cell',
+                'minority-kind',
+                'mixed-closed',
+                'mixed-open',
                 'no-other-kind',
+                'not-accepted',
                 'not-isolated',
+                'small-pages-short',
                 'unreadable',
             ],
-            sorted(str(reason) for reason in isolation.Reason),
+            sorted(str(reason) for reason in Reason),
+        )
+
+
+class DominantTest(base.TestCase):
+    def assert_dominant(self, expected, floating, affined, last=None):
+        self.assertIs(
+            expected, isolation.dominant(content(floating, affined), last)
+        )
+
+    def test_nobody_is_on_an_empty_host(self):
+        for last in (None, *guests.Kind):
+            self.assert_dominant(None, 0, 0, last)
+
+    def test_a_tie_goes_to_the_affined(self):
+        self.assert_dominant(AFFINED, 1000, 1000)
+        self.assert_dominant(FLOATING, 1001, 1000)
+        self.assert_dominant(AFFINED, 1000, 1001)
+
+    def test_a_tie_stays_what_it_was(self):
+        for last in guests.Kind:
+            self.assert_dominant(last, 1000, 1000, last)
+
+    def test_the_edges_of_the_middle(self):
+        """40 and 60 percent belong to it."""
+        for last in guests.Kind:
+            for scale in (1, 7, 1 << 20):
+                self.assert_dominant(last, 40 * scale, 60 * scale, last)
+                self.assert_dominant(last, 60 * scale, 40 * scale, last)
+            self.assert_dominant(AFFINED, 39, 60, last)
+            self.assert_dominant(FLOATING, 60, 39, last)
+
+    def test_one_kind_alone_is_dominant_whatever_was(self):
+        for last in (None, *guests.Kind):
+            self.assert_dominant(FLOATING, 1, 0, last)
+            self.assert_dominant(AFFINED, 0, 1, last)
+
+    @hypothesis.given(CONTENT, st.none() | KINDS)
+    def test_it_is_never_a_small_minority(self, present, last):
+        found = isolation.dominant(present, last)
+        total = present.floating + present.affined
+        self.assertEqual(found is None, not total)
+        if found:
+            self.assertGreaterEqual(present.of(found) / total, 0.4)
+
+    @hypothesis.given(CONTENT, st.none() | KINDS)
+    def test_looking_twice_changes_nothing(self, present, last):
+        found = isolation.dominant(present, last)
+        self.assertIs(found, isolation.dominant(present, found))
+
+
+class Host:
+    """A host whose guests arrive by verdict, and leave as they like."""
+
+    def __init__(self, here, last):
+        self.guests = list(here)
+        self.last = last
+
+    @property
+    def present(self):
+        sums = dict.fromkeys(guests.Kind, 0)
+        for kind, memory in self.guests:
+            sums[kind] += memory
+        return content(sums[FLOATING], sums[AFFINED])
+
+    def share(self, kind):
+        return self.present.of(kind) / sum(mib for _, mib in self.guests)
+
+    def arrive(self, kind, memory):
+        verdict = isolation.judge(
+            kind,
+            self.present,
+            isolation.Policy(Isolation.HOST, last=self.last),
+        )
+        if verdict.passes:
+            self.guests.append((kind, memory))
+        return verdict.passes
+
+    def leave(self, index):
+        if self.guests:
+            del self.guests[index % len(self.guests)]
+
+    def report(self):
+        self.last = isolation.dominant(self.present, self.last)
+
+
+GUEST = st.tuples(KINDS, st.integers(1, 100))
+GUESTS = st.lists(GUEST, max_size=8)
+# A guest that would arrive, the place of one that leaves, or a report.
+EVENTS = st.lists(GUEST | st.integers(0, 99) | st.none(), max_size=40)
+
+
+class ConvergenceTest(base.TestCase):
+    """What becomes of a host with mixed_hosts = dominant."""
+
+    @hypothesis.given(GUESTS, st.none() | KINDS, EVENTS)
+    def test_a_host_of_one_kind_is_never_mixed(self, here, last, events):
+        host = Host(here, last)
+        for event in events:
+            was_mixed = host.present.mixed
+            if event is None:
+                host.report()
+            elif isinstance(event, int):
+                host.leave(event)
+            else:
+                host.arrive(*event)
+            self.assertLessEqual(host.present.mixed, was_mixed)
+
+    @hypothesis.given(GUESTS, st.none() | KINDS, EVENTS)
+    def test_a_mixed_host_does_not_gain_a_minority(self, here, last, events):
+        """Nor does it begin to take the other kind before that has 60 %."""
+        host, taken = Host(here, last), None
+        host.report()
+        for event in events:
+            if isinstance(event, int):
+                host.leave(event)
+            mixed = host.present.mixed
+            if isinstance(event, tuple):
+                kind, _ = event
+                share = host.share(kind) if mixed else None
+                if host.arrive(*event) and mixed:
+                    self.assertGreaterEqual(share, 0.4)
+                    if taken not in (None, kind):
+                        self.assertGreater(share, 0.6)
+                    taken = kind
+            if not mixed:
+                taken = None
+            host.report()
+
+    @hypothesis.given(
+        GUESTS, st.none() | KINDS, st.lists(GUEST | st.none(), max_size=40)
+    )
+    def test_while_none_leaves_one_kind_alone_joins(self, here, last, events):
+        host = Host(here, last)
+        hypothesis.assume(host.present.mixed)
+        joined = set()
+        for event in events:
+            if event is None:
+                host.report()
+            elif host.arrive(*event):
+                joined.add(event[0])
+        self.assertLessEqual(len(joined), 1)
+
+    @hypothesis.given(GUESTS, st.none() | KINDS)
+    def test_a_host_that_is_not_closed_takes_some_kind(self, here, last):
+        self.assertTrue(
+            any(Host(here, last).arrive(kind, 1) for kind in guests.Kind)
         )
 
 
 class LikenessTest(base.TestCase):
+    def likeness(self, kind, *figures, by=Isolation.HOST):
+        return isolation.likeness(kind, content(*figures), by)
+
     def test_figures(self):
         for floating, affined, expected in (
             (0, 0, 0.5),
@@ -195,26 +386,50 @@ class LikenessTest(base.TestCase):
             (0, 1, 1.0),
             (3, 1, 0.25),
         ):
+            for by in (Isolation.NONE, Isolation.HOST):
+                self.assertEqual(
+                    expected, self.likeness(AFFINED, floating, affined, by=by)
+                )
+
+    def test_a_host_that_is_isolated_by_cell_suits_both(self):
+        for kind, figures in itertools.product(
+            guests.Kind, ((1, 0), (0, 1), (1, 1))
+        ):
             self.assertEqual(
-                expected,
-                isolation.likeness(
-                    AFFINED, isolation.HostContent(floating, affined)
-                ),
+                1.0, self.likeness(kind, *figures, by=Isolation.CELL)
             )
 
-    @hypothesis.given(CONTENT)
-    def test_shares_of_both_kinds_are_the_whole(self, present):
-        shares = [isolation.likeness(kind, present) for kind in guests.Kind]
+    def test_a_host_in_use_suits_an_exempt_guest(self):
+        for by in Isolation:
+            for figures in ((1, 0), (0, 1), (1, 1)):
+                self.assertEqual(1.0, self.likeness(None, *figures, by=by))
+
+    def test_an_empty_host_is_neutral_to_all(self):
+        for by in Isolation:
+            for kind in (None, *guests.Kind):
+                self.assertEqual(0.5, self.likeness(kind, 0, 0, by=by))
+
+    @hypothesis.given(
+        CONTENT, st.sampled_from([Isolation.NONE, Isolation.HOST])
+    )
+    def test_shares_of_both_kinds_are_the_whole(self, present, by):
+        shares = [
+            isolation.likeness(kind, present, by) for kind in guests.Kind
+        ]
         for share in shares:
             self.assertGreaterEqual(share, 0.0)
             self.assertLessEqual(share, 1.0)
         self.assertAlmostEqual(1.0, sum(shares))
 
-    @hypothesis.given(MIB.filter(bool))
-    def test_alike_before_empty_before_unlike(self, mib):
+    @hypothesis.given(MIB.filter(bool), KINDS)
+    def test_alike_before_empty_before_unlike(self, mib, kind):
         alike, empty, unlike = (
-            isolation.likeness(FLOATING, isolation.HostContent(*content))
-            for content in ((mib, 0), (0, 0), (0, mib))
+            self.likeness(kind, *figures)
+            for figures in (
+                (mib, 0) if kind is FLOATING else (0, mib),
+                (0, 0),
+                (0, mib) if kind is FLOATING else (mib, 0),
+            )
         )
         self.assertGreater(alike, empty)
         self.assertGreater(empty, unlike)

@@ -206,6 +206,117 @@ class PoolsTest(PoolsTestCase):
             self.assertEqual(1, len(pools.Kernel(root).pools()))
 
 
+class SwapTest(PoolsTestCase):
+    MEMINFO = b"""\
+MemTotal:       65842964 kB
+SwapCached:           12 kB
+SwapTotal:       8388604 kB
+SwapFree:              0 kB
+"""
+
+    def test_used_or_not(self):
+        self.write('proc/meminfo', self.MEMINFO)
+        self.assertEqual(8388604, self.kernel.swap())
+
+    def test_none(self):
+        self.write('proc/meminfo', b'SwapTotal:             0 kB\n')
+        self.assertEqual(0, self.kernel.swap())
+
+    def test_no_file(self):
+        self.assert_unreadable(
+            'proc/meminfo', 'No such file', self.kernel.swap
+        )
+
+    def test_junk(self):
+        for junk in (
+            b'',
+            b'SwapFree: 1 kB\n',
+            b'SwapTotal: x kB\n',
+            b'SwapTotal: 1 MB\n',
+            b'SwapTotal: -1 kB\n',
+            b'NoSwapTotal: 1 kB\n',
+            b'\xff',
+        ):
+            self.write('proc/meminfo', junk)
+            self.assert_unreadable(
+                'proc/meminfo', 'no SwapTotal', self.kernel.swap
+            )
+
+
+class AllowedNodesTest(PoolsTestCase):
+    PID = 'run/libvirt/qemu/instance-00000007.pid'
+
+    def setUp(self):
+        super().setUp()
+        self.put(self.PID, b'4711\n')
+
+    def put(self, name, content):
+        (self.machine.root / name).parent.mkdir(parents=True, exist_ok=True)
+        self.write(name, content)
+
+    def put_thread(self, thread, allowed):
+        self.put(
+            f'proc/4711/task/{thread}/status',
+            b'Name:\tqemu-system-x86\n'
+            b'Mems_allowed:\t00000000,0000000f\n'
+            b'Mems_allowed_list:\t%b\n'
+            b'voluntary_ctxt_switches:\t10\n' % allowed,
+        )
+
+    def allowed_nodes(self):
+        return self.kernel.allowed_nodes('instance-00000007')
+
+    def test_of_a_process(self):
+        for text, expected in (
+            (b'0', {0}),
+            (b'0-3', {0, 1, 2, 3}),
+            (b'0,16-17', {0, 16, 17}),
+        ):
+            self.put_thread(4711, text)
+            self.assertEqual(expected, self.allowed_nodes())
+
+    def test_one_thread_may_do_more_than_the_others(self):
+        self.put_thread(4711, b'1')
+        self.put_thread(4712, b'0')
+        self.put_thread(4713, b'1')
+        self.assertEqual({0, 1}, self.allowed_nodes())
+
+    def test_another_process_is_not_asked(self):
+        self.put_thread(4711, b'1')
+        self.put('proc/4712/task/4712/status', b'junk')
+        self.assertEqual({1}, self.allowed_nodes())
+
+    def test_a_guest_that_does_not_run(self):
+        (self.machine.root / self.PID).unlink()
+        self.assert_unreadable(self.PID, 'No such file', self.allowed_nodes)
+
+    def test_a_process_that_is_gone(self):
+        self.assert_unreadable(
+            'proc/4711/task', 'No such file', self.allowed_nodes
+        )
+
+    def test_a_pid_that_is_none(self):
+        for junk in (b'', b'x', b'-1', b'1 2', b'../1'):
+            self.put(self.PID, junk)
+            self.assert_unreadable(
+                self.PID, 'not a number', self.allowed_nodes
+            )
+
+    def test_a_kernel_without_cpusets(self):
+        status = 'proc/4711/task/4711/status'
+        self.put(status, b'Name:\tqemu\nMems_allowed:\t1\n')
+        self.assert_unreadable(
+            status, 'no Mems_allowed_list', self.allowed_nodes
+        )
+
+    def test_junk(self):
+        for junk in (b'', b'x', b'0-', b'3-1', b'0 1', b'\xff'):
+            self.put_thread(4711, junk)
+            self.assert_unreadable(
+                'proc/4711/task/4711/status', 'not a set', self.allowed_nodes
+            )
+
+
 class BoundTest(PoolsTestCase):
     def setUp(self):
         super().setUp()
