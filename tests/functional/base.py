@@ -208,6 +208,14 @@ class GuardTestCase(base.ServersTestBase):
             self.computes[host].service_ref.uuid, True
         )
 
+    def bring_up(self, host):
+        """Start a compute that was taken down."""
+        self.restart_compute_service(host)
+        self.use_kernel(host)
+        self.api.put_service_force_down(
+            self.computes[host].service_ref.uuid, False
+        )
+
     def flavor(self, memory_mb=1024, vcpu=1, **specs):
         return self._create_flavor(
             memory_mb=memory_mb, vcpu=vcpu, disk=1, extra_spec=specs
@@ -230,22 +238,21 @@ class GuardTestCase(base.ServersTestBase):
         server = self.api.post_server({'server': body})
         return self.settled(server, expected_state)
 
-    def settled(self, server, *statuses, seconds=90):
+    SETTLED = ('ACTIVE', 'ERROR', 'SHELVED_OFFLOADED', 'SHUTOFF')
+
+    def settled(self, server, *statuses, seconds=60):
         """Wait until nothing is being done with a server any more.
 
-        :param statuses: one of which it is to have; any if there are none
+        :param statuses: one of which it is to have, if not any of SETTLED
         """
         deadline = time.monotonic() + seconds
         while True:
             found = self.api.get_server(server['id'])
             idle = found['OS-EXT-STS:task_state'] is None
-            if idle and found['status'] != 'BUILD':
-                break
+            if idle and found['status'] in (statuses or self.SETTLED):
+                return found
             self.assertLess(time.monotonic(), deadline, found)
             time.sleep(0.05)
-        if statuses:
-            self.assertIn(found['status'], statuses, found.get('fault'))
-        return found
 
     def gone(self, *servers, seconds=90):
         """Delete servers, and wait until they are no more."""

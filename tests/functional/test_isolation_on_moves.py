@@ -54,11 +54,7 @@ class PreferTest(MovesCase):
         refused = self.boot(self.kinds['affined'], expected_state='ERROR')
         self.assertIn('No valid host', refused['fault']['message'])
         self.boot(self.kinds['floating'], host='host2')
-        self.api.put_service_force_down(
-            self.computes['host1'].service_ref.uuid, False
-        )
-        self.restart_compute_service('host1')
-        self.use_kernel('host1')
+        self.bring_up('host1')
         moved = self._migrate_server(self.affined)
         self.assertEqual('host1', moved['OS-EXT-SRV-ATTR:host'])
         self._confirm_resize(moved)

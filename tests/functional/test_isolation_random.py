@@ -153,9 +153,5 @@ class RandomTest(base.GuardTestCase):
                 self.api.post_server_action(server['id'], {'evacuate': {}})
                 server = self.settled(server)
                 moved.append((server['status'], self.host_of(server)))
-        self.api.put_service_force_down(
-            self.computes[host].service_ref.uuid, False
-        )
-        self.restart_compute_service(host)
-        self.use_kernel(host)
+        self.bring_up(host)
         return moved

@@ -153,3 +153,115 @@ class RaceTest(base.GuardTestCase):
 
     def test_exactly_one_stays_5(self):
         self.check((40, ROUNDS))
+
+
+class LateCheckTest(base.GuardTestCase):
+    """What arrives, and what is there already; the filter is not asked."""
+
+    GUARD = {
+        'isolation': 'host',
+        'isolation_on_moves': 'enforce',
+        'weight_multiplier': 0.0,
+    }
+    FILTER = False
+
+    def setUp(self):
+        super().setUp()
+        self.start_host('host1', base.pages(8192, huge=512))
+        self.floating = self.boot(self.flavor())
+        self.affined_flavor = self.flavor(memory_mb=512, **base.HUGE)
+
+    def mix(self, host='host1'):
+        """Put a guest of the other kind on a host."""
+        self.flags(isolation='none', group='numa_guard')
+        server = self.boot(self.affined_flavor, host=host)
+        self.flags(isolation='host', group='numa_guard')
+        return server
+
+    def allocations(self, server):
+        return self._get_allocations_by_server_uuid(server['id'])
+
+    def warnings(self):
+        return [
+            line.partition('WARNING ')[2]
+            for line in self.stdlog.logger.output.splitlines()
+            if 'WARNING [nova_numa_guard.virt.late_check]' in line
+        ]
+
+    def test_restarts_and_rebuilds_are_never_refused(self):
+        affined = self.mix()
+        for server in (self.floating, affined):
+            self._reboot_server(server, hard=True)
+            self._stop_server(server)
+            self._start_server(server)
+            image = self.glance.auto_disk_config_enabled_image['id']
+            self._rebuild_server(server, image)
+            self.assertEqual([], self.events(server, EVENT))
+        self.assertEqual([], self.warnings())
+
+    def test_a_server_that_is_unshelved_stays_shelved(self):
+        self._shelve_server(self.floating)
+        affined = self.boot(self.affined_flavor)
+        self.api.post_server_action(self.floating['id'], {'unshelve': None})
+        self._wait_for_action_fail_completion(
+            self.floating, 'unshelve', 'compute_unshelve_instance'
+        )
+        server = self.settled(self.floating, 'SHELVED_OFFLOADED')
+        self.assertEqual(
+            {}, self._get_allocations_by_server_uuid(server['id'])
+        )
+        why = 'isolation: floating guest on host host1: affined guests present'
+        [(host, details)] = self.events(server, EVENT)
+        self.assertEqual('host1', host)
+        self.assertIn(why, details)
+        # Once the place is free it comes back.
+        self.gone(affined)
+        self.api.post_server_action(server['id'], {'unshelve': None})
+        self.assertEqual('host1', self.host_of(self.settled(server, 'ACTIVE')))
+
+    def test_a_server_that_is_evacuated_stays_where_it_was(self):
+        self.start_host('host2', base.pages(8192, huge=512))
+        self.boot(self.affined_flavor, host='host2')
+        self.take_down('host1')
+        self._evacuate_server(
+            self.floating,
+            expected_state='ACTIVE',
+            expected_migration_status='failed',
+        )
+        self.assertEqual('host1', self.host_of(self.floating))
+        self.assertEqual(
+            [self.compute_rp_uuids['host1']],
+            list(self.allocations(self.floating)),
+        )
+        [(host, _)] = self.events(self.floating, EVENT)
+        self.assertEqual('host2', host)
+        self.assertEqual({'affined'}, self.guests_on('host2'))
+
+    def test_warn_mode_starts_it_and_says_so(self):
+        self.flags(isolation_mode='warn', group='numa_guard')
+        server = self.boot(self.affined_flavor)
+        self.assertEqual('host1', self.host_of(server))
+        [warning] = self.warnings()
+        self.assertIn(
+            'Starting although it breaks the isolation, because [numa_guard] '
+            'isolation_mode is "warn": affined guest on host host1: floating '
+            'guests present: 1, 1024 MiB',
+            warning,
+        )
+
+    def test_no_other_host_is_left(self):
+        server = self.boot(self.affined_flavor, expected_state='ERROR')
+        self.assertEqual(
+            {}, self._get_allocations_by_server_uuid(server['id'])
+        )
+        self.assertEqual(
+            [
+                (
+                    'host1',
+                    'isolation: affined guest on host host1: floating guests '
+                    'present: 1, 1024 MiB',
+                )
+            ],
+            self.events(server, EVENT),
+        )
+        self.assertIn('Exceeded maximum number', server['fault']['message'])
