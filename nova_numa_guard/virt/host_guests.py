@@ -109,8 +109,11 @@ def _of_migration(
         return
     context = instance.migration_context
     if same_host:
-        # A resize: which of the two is counted already, instance.flavor says.
-        is_incoming = instance.task_state in task_states.resizing_states
+        # A resize: one of the two is counted already, and from RESIZE_FINISH
+        # on it is the new one.
+        is_incoming = instance.task_state in task_states.resizing_states and (
+            instance.task_state != task_states.RESIZE_FINISH
+        )
     if is_incoming:
         flavor = instance.new_flavor or instance.flavor
         topology = context.new_numa_topology if context else None
