@@ -12,6 +12,8 @@
 
 """Options that change while a service runs."""
 
+import contextlib
+
 from oslo_config import cfg
 from oslo_log import log as logging
 
@@ -35,6 +37,10 @@ class LiveOption:
         self._name = name
         self._value: str | None = None
         self._complaint = ''
+        # Else there is none to go back to until it is needed for the first
+        # time, which may be long after the service has started.
+        with contextlib.suppress(ValueError):
+            self._value = conf.numa_guard[name]
 
     @property
     def value(self) -> str:

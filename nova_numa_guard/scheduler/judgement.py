@@ -88,7 +88,10 @@ class Judge:
                 record.dominant if record else None,
             ),
         )
-        if verdict.passes and not spec_obj.numa_topology:
+        # A host of the wrong kind that may be kept for a move needs room too.
+        if not spec_obj.numa_topology and (
+            verdict.passes or self.is_lenient(spec_obj)
+        ):
             verdict = (
                 host_states.judge_room(host_state, spec_obj, record, present)
                 or verdict

@@ -46,7 +46,12 @@ class FloatingCells:
         if CONF.numa_guard.isolation != isolation.Isolation.CELL.value:
             return
         text = CONF.numa_guard.floating_cells
-        nodes = sets.parse(text) if text else frozenset()
+        try:
+            nodes = sets.parse(text) if text else frozenset()
+        except ValueError as exc:  # such as 3-1
+            raise exception.InvalidConfiguration(
+                f'[numa_guard] floating_cells: {exc}'
+            ) from exc
         host = [_host_cell(cell) for cell in _cells(topology)]
         problems = cells.contradictions(nodes, host)
         if problems:

@@ -3,7 +3,7 @@
 Nothing here needs the API database, which a compute must not ask.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 import dataclasses
 from typing import Any
 
@@ -59,11 +59,11 @@ def find(context: Any, host: str, node: str) -> list[Found]:
         host,
         expected_attrs=['flavor', 'numa_topology', 'migration_context'],
     )
-    migrations = objects.MigrationList.get_in_progress_and_error(
-        context, host, node
+    migrations = _latest(
+        objects.MigrationList.get_in_progress_and_error(context, host, node)
     )
     incoming = {
-        migration.instance_uuid
+        migration.instance_uuid: migration.id
         for migration in migrations
         if migration.dest_compute == host
         and migration.source_compute != host
@@ -72,16 +72,28 @@ def find(context: Any, host: str, node: str) -> list[Found]:
     found = []
     for instance in instances:
         flavor, topology = instance.flavor, instance.numa_topology
-        if instance.uuid in incoming and instance.migration_context:
+        move = instance.migration_context
+        if move and move.migration_id == incoming.get(instance.uuid):
             # It is here, but Nova gives it its new topology later.
             flavor = instance.new_flavor or flavor
-            topology = instance.migration_context.new_numa_topology
+            topology = move.new_numa_topology
         guest = describe(instance, flavor, topology, _is_arriving(instance))
         found.append(Found(guest, topology))
     here = {each.guest.uuid for each in found}
     for migration in migrations:
         found += _of_migration(migration, host, here)
     return found
+
+
+def _latest(migrations: Iterable[Any]) -> list[Any]:
+    """The last migration of each guest.
+
+    One that failed stays in Nova's list, with whatever hosts it had.
+    """
+    last = {}
+    for migration in sorted(migrations, key=lambda each: int(each.id)):
+        last[migration.instance_uuid] = migration
+    return list(last.values())
 
 
 def _of_migration(
@@ -96,10 +108,13 @@ def _of_migration(
         instance = migration.instance
     except exception.InstanceNotFound:
         return
+    context = instance.migration_context
+    if context is not None and context.migration_id != migration.id:
+        return  # it failed, and the guest is in another one
     if _is_evacuation(migration):
-        if is_incoming and instance.host != host:
+        is_starting = instance.task_state in task_states.rebuild_states
+        if is_incoming and instance.host != host and is_starting:
             topology = instance.numa_topology
-            context = instance.migration_context
             if context is not None:
                 topology = context.new_numa_topology
             guest = describe(instance, instance.flavor, topology, True)
@@ -107,10 +122,12 @@ def _of_migration(
         return
     if not _is_moving(instance):
         return
-    context = instance.migration_context
     if same_host:
-        # A resize: which of the two is counted already, instance.flavor says.
-        is_incoming = instance.task_state in task_states.resizing_states
+        # A resize: one of the two is counted already, and from RESIZE_FINISH
+        # on it is the new one.
+        is_incoming = instance.task_state in task_states.resizing_states and (
+            instance.task_state != task_states.RESIZE_FINISH
+        )
     if is_incoming:
         flavor = instance.new_flavor or instance.flavor
         topology = context.new_numa_topology if context else None
@@ -135,7 +152,7 @@ def _is_arriving(instance: Any) -> bool:
 def _is_moving(instance: Any) -> bool:
     """Whether it is resizing or migrating, as Nova's tracker has it.
 
-    A migration that failed before stays in Nova's list of migrations.
+    It is not if the last migration has failed.
     """
     if instance.vm_state == vm_states.RESIZED:
         return True

@@ -22,6 +22,9 @@ from nova.virt.libvirt import config as vconfig
 from nova.virt.libvirt import designer
 from oslo_utils.fixture import uuidsentinel as uuids
 
+from nova_numa_guard import isolation, occupancy
+from nova_numa_guard import report as reports
+
 GIANT = 1048576
 HUGE = 2048
 SMALL = os.sysconf('SC_PAGESIZE') // 1024
@@ -132,7 +135,11 @@ def domain_text(backing='', numatune='', cells='', devices='', extra=''):
 
 
 def host_cell(index, memory=8192, huge=0, **usage):
-    """One NUMA cell of a host: eight shared CPUs and eight dedicated ones."""
+    """One NUMA cell of a host: eight shared CPUs and eight dedicated ones.
+
+    :param memory: MiB, the huge pages included
+    :param huge: how many huge pages; the other pages are small
+    """
     first = index * 16
     shared = set(range(first, first + 8))
     dedicated = set(range(first + 8, first + 16))
@@ -149,7 +156,9 @@ def host_cell(index, memory=8192, huge=0, **usage):
         ],
         'mempages': [
             objects.NUMAPagesTopology(
-                size_kb=SMALL, total=memory * 1024 // SMALL, used=0
+                size_kb=SMALL,
+                total=(memory * 1024 - huge * HUGE) // SMALL,
+                used=0,
             ),
             objects.NUMAPagesTopology(size_kb=HUGE, total=huge, used=0),
         ],
@@ -167,11 +176,57 @@ def host_cell(index, memory=8192, huge=0, **usage):
 PIN_SET = {'cpuset': set(range(16)), 'pcpuset': set(range(16))}
 
 
+def record(
+    kind='none',
+    enforce=True,
+    reserved=512,
+    reserved_cpus=0,
+    cells=None,
+    **values,
+):
+    """What a compute host has reported.
+
+    :param kind: of isolation
+    :param reserved: MiB that the host keeps for itself
+    :param cells: report.FloatingCells
+    :param values: of report.Report, or of its correction
+    """
+    correction = {
+        field: values.pop(field)
+        for field in (
+            'unseen_memory',
+            'unseen_vcpus',
+            'exempt_floating',
+            'exempt_affined',
+        )
+        if field in values
+    }
+    return reports.Report(
+        isolation=isolation.Isolation(kind),
+        enforce=enforce,
+        correction=occupancy.Correction(
+            reserved_memory=reserved, reserved_cpus=reserved_cpus, **correction
+        ),
+        floating_cells=cells,
+        **values,
+    )
+
+
+def record_text(*args, **values):
+    """The same, as it is in the stats of a compute node."""
+    return reports.encode(record(*args, **values))
+
+
 def compute_node(
     cells=(), memory=16384, used=512, vcpus_used=0, stats=None, **values
 ):
     """A compute node as the scheduler reads it from the database."""
     topology = objects.NUMATopology(cells=list(cells)) if cells else None
+    values = {
+        'cpu_allocation_ratio': 4.0,
+        'ram_allocation_ratio': 1.0,
+        **values,
+    }
     return objects.ComputeNode(
         uuid=uuids.node,
         host='host1',
@@ -195,8 +250,6 @@ def compute_node(
         metrics='[]',
         stats=stats if stats is not None else {'num_instances': '0'},
         updated_at=None,
-        cpu_allocation_ratio=4.0,
-        ram_allocation_ratio=1.0,
         disk_allocation_ratio=1.0,
         **values,
     )
@@ -208,12 +261,14 @@ def host_state(
     guests=0,
     report=None,
     cls=host_manager.HostState,
+    aggregates=(),
     **v,
 ):
     """Nova's own HostState, updated from a compute node.
 
     :param guests: num_instances
     :param report: the text of the guard's record in the stats
+    :param aggregates: of aggregate()
     """
     stats = {'num_instances': str(guests)}
     if report is not None:
@@ -222,8 +277,19 @@ def host_state(
     state.limits['numa_topology'] = objects.NUMATopologyLimits(
         cpu_allocation_ratio=4.0, ram_allocation_ratio=1.0
     )
-    state.update(compute=compute_node(cells, stats=stats, **v), aggregates=[])
+    state.update(
+        compute=compute_node(cells, stats=stats, **v),
+        aggregates=list(aggregates),
+    )
     return state
+
+
+def aggregate(name='racks', **metadata):
+    """An aggregate with metadata of the guard's, as the scheduler has it."""
+    return objects.Aggregate(
+        name=name,
+        metadata={f'numa_guard:{key}': word for key, word in metadata.items()},
+    )
 
 
 def guest_cell(
@@ -242,27 +308,50 @@ def guest_cell(
     )
 
 
-def request(*cells, memory=1024, vcpus=2, hints=None, emulator=None):
-    """A request for a guest: floating without cells, affined with them."""
-    topology = None
-    if cells:
-        topology = objects.InstanceNUMATopology(
-            cells=list(cells), emulator_threads_policy=emulator
-        )
+def flavor(memory=1024, vcpus=2, **extra_specs):
+    """A flavor, with extra specs of the guard's."""
+    return objects.Flavor(
+        memory_mb=memory,
+        vcpus=vcpus,
+        root_gb=1,
+        ephemeral_gb=0,
+        swap=0,
+        extra_specs={
+            f'numa_guard:{key}': word for key, word in extra_specs.items()
+        },
+    )
+
+
+def topology(*cells, emulator=None):
+    """The NUMA topology of a guest; None without cells."""
+    if not cells:
+        return None
+    return objects.InstanceNUMATopology(
+        cells=list(cells), emulator_threads_policy=emulator
+    )
+
+
+def request(
+    *cells,
+    memory=1024,
+    vcpus=2,
+    hints=None,
+    emulator=None,
+    moves=False,
+    **extra_specs,
+):
+    """A request for a guest: floating without cells, affined with them.
+
+    :param moves: whether the guest has to leave a host
+    """
     return objects.RequestSpec(
         instance_uuid=uuids.instance,
-        numa_topology=topology,
-        flavor=objects.Flavor(
-            memory_mb=memory,
-            vcpus=vcpus,
-            root_gb=1,
-            ephemeral_gb=0,
-            swap=0,
-            extra_specs={},
-        ),
+        numa_topology=topology(*cells, emulator=emulator),
+        flavor=flavor(memory, vcpus, **extra_specs),
         pci_requests=objects.InstancePCIRequests(requests=[]),
         requested_resources=[],
         scheduler_hints=hints or {},
+        ignore_hosts=['the-old-one'] if moves else None,
     )
 
 
@@ -273,14 +362,16 @@ def context():
 
 def instance(*cells, **values):
     """An instance that this host has claimed."""
-    topology = None
-    if cells:
-        topology = objects.InstanceNUMATopology(cells=list(cells))
     values = {
         'uuid': uuids.instance,
         'host': 'this',
+        'vm_state': 'building',
         'task_state': 'spawning',
-        'numa_topology': topology,
+        'numa_topology': topology(*cells),
+        'flavor': flavor(),
+        'old_flavor': None,
+        'new_flavor': None,
+        'migration_context': None,
         **values,
     }
     return objects.Instance(**values)

@@ -12,44 +12,73 @@
 
 """The weigher, on Nova's own HostState and RequestSpec."""
 
+import time
+
+import fixtures
 import hypothesis
 from hypothesis import strategies as st
 from nova import objects
 from nova.scheduler import host_manager
 from nova.scheduler import weights as nova_weights
+from nova.scheduler.weights import compute as build_failure
+from nova.virt import hardware
 
-from nova_numa_guard import report
-from nova_numa_guard.scheduler import weights
+from nova_numa_guard import refusals, report
+from nova_numa_guard.scheduler import filters, headroom, weights
 from tests.unit import base, samples
 from tests.unit.scheduler import test_host_states
 
-REPORT = report.encode(report.Report(512))
+REPORT = samples.record_text()
 MIB = st.integers(0, 4096)
+SIZES = (samples.SMALL, samples.HUGE, samples.GIANT, -1, -2, -3)
 
 
-class NUMAGuardWeigherTest(base.TestCase):
+class WeigherTestCase(base.TestCase):
     def setUp(self):
         super().setUp()
+        self.flags(isolation='host')
         self.weigher = weights.NUMAGuardWeigher()
         self.floating = samples.request()
         self.affined = samples.request(samples.guest_cell())
 
-    def host(self, name='host1', floating=0, affined=0, **values):
+    def host(self, name='host1', floating=0, affined=0, huge=0, **values):
         return samples.host_state(
-            samples.host_cell(0, memory_usage=affined),
+            samples.host_cell(0, huge=huge, memory_usage=affined),
+            samples.host_cell(1),
             host=name,
-            used=512 + floating + affined,
-            guests=2,
-            report=REPORT,
-            **values,
+            **{
+                'used': 512 + floating + affined,
+                'guests': 2,
+                'report': REPORT,
+                **values,
+            },
         )
 
-    def weights(self, spec, *hosts):
+    def weights(self, spec, *hosts, others=()):
         """What Nova makes of its weights: {host: weight}, best first."""
         found = nova_weights.HostWeightHandler().get_weighed_objects(
-            [self.weigher], hosts, spec
+            [self.weigher, *others], hosts, spec
         )
         return {weighed.obj.host: weighed.weight for weighed in found}
+
+    def assert_order(self, order, spec, *hosts, others=()):
+        """However the hosts are listed, Nova takes them in this order."""
+        for listed in (hosts, hosts[::-1]):
+            found = self.weights(spec, *listed, others=others)
+            self.assertEqual(order.split(), list(found))
+            self.assertEqual(len(hosts), len(set(found.values())), found)
+
+
+class LikenessTest(WeigherTestCase):
+    """Only whose guests are on the hosts, and not what is free there."""
+
+    def setUp(self):
+        super().setUp()
+        self.useFixture(
+            fixtures.MonkeyPatch(
+                'nova_numa_guard.scheduler.weights.HEADROOM', 0.0
+            )
+        )
 
     def test_nova_knows_it_as_a_weigher(self):
         loaded = nova_weights.HostWeightHandler().get_matching_classes(
@@ -92,9 +121,73 @@ class NUMAGuardWeigherTest(base.TestCase):
         self.assertGreaterEqual(weight, 0.0)
         self.assertLessEqual(weight, 1.0)
 
+    def test_hosts_that_are_isolated_by_cell_suit_both_kinds(self):
+        cells = report.FloatingCells((2,), 8, 4096)
+        text = samples.record_text('cell', cells=cells)
+        hosts = [
+            self.host('floating', floating=1024, report=text),
+            self.host('affined', affined=1024, report=text),
+            self.host('empty', report=text),
+        ]
+        for spec in (self.floating, self.affined):
+            self.assertEqual(
+                {'floating': 100.0, 'affined': 100.0, 'empty': 50.0},
+                self.weights(spec, *hosts),
+            )
+
+    def test_exempt_guests_take_what_is_in_use(self):
+        for cells in ((), (samples.guest_cell(),)):
+            self.assertEqual(
+                {'floating': 100.0, 'affined': 100.0, 'empty': 50.0},
+                self.weights(
+                    samples.request(*cells, isolation='exempt'),
+                    self.host('empty'),
+                    self.host('floating', floating=1024),
+                    self.host('affined', affined=1024),
+                ),
+            )
+
+    def test_without_isolation_likes_are_together_all_the_same(self):
+        self.flags(isolation='none')
+        self.assert_order(
+            'affined empty floating',
+            self.affined,
+            self.host('floating', floating=1024),
+            self.host('empty'),
+            self.host('affined', affined=1024),
+        )
+
+    def test_in_warn_mode_too(self):
+        self.flags(isolation_mode='warn')
+        self.assertEqual(
+            {'affined': 100.0, 'floating': 0.0},
+            self.weights(
+                samples.request(samples.guest_cell(), moves=True),
+                self.host('floating', floating=1024),
+                self.host('affined', affined=1024),
+            ),
+        )
+
     def test_the_multiplier_is_an_option(self):
-        self.flags(weight_multiplier=-3.0)
-        self.assertEqual(-3.0, self.weigher.weight_multiplier(self.host()))
+        self.flags(weight_multiplier=3.0)
+        self.assertEqual(3.0, self.weigher.weight_multiplier(self.host()))
+        self.assertEqual(
+            {'affined': 3.0, 'empty': 1.5},
+            self.weights(
+                self.affined,
+                self.host('empty'),
+                self.host('affined', affined=1024),
+            ),
+        )
+
+    def test_nought_turns_it_off(self):
+        self.flags(weight_multiplier=0.0)
+        self.assertEqual(
+            {'a': 0.0, 'b': 0.0},
+            self.weights(
+                self.affined, self.host('a', affined=99), self.host('b')
+            ),
+        )
 
     def aggregate(self, *values):
         host = self.host()
@@ -109,7 +202,12 @@ class NUMAGuardWeigherTest(base.TestCase):
         self.assertEqual(0.0, self.aggregate('0'))
 
     def test_the_smallest_of_several(self):
-        self.assertEqual(-1.0, self.aggregate('3', '-1', '2'))
+        self.assertEqual(2.0, self.aggregate('3', '2', '4'))
+
+    def test_below_nought_is_nought(self):
+        """Else the hosts that should come last would come first."""
+        for values in (('-1',), ('3', '-0.5', '2'), ('-1e9',)):
+            self.assertEqual(0.0, self.aggregate(*values))
 
     def test_junk_falls_back_to_the_option(self):
         self.flags(weight_multiplier=5.0)
@@ -160,4 +258,332 @@ class NUMAGuardWeigherTest(base.TestCase):
         self.assertEqual(
             {'a': 100.0, 'b': 50.0},
             self.weights(self.affined, other, host),
+        )
+
+    def test_no_hosts(self):
+        self.assertEqual([], self.weigher.weigh_objects([], self.affined))
+        self.assertEqual({}, self.weights(self.affined))
+
+
+class HeadroomTest(WeigherTestCase):
+    """Among hosts that suit alike, the one that has more of what is needed."""
+
+    def spec(self, *sizes):
+        return samples.request(
+            *(
+                samples.guest_cell(page_size=size, node=number)
+                for number, size in enumerate(sizes)
+            )
+        )
+
+    def record(self, **pools):
+        """What a host reports: free pages of 2 MiB and of 1 GiB, by node."""
+        sizes = {'huge': samples.HUGE, 'giant': samples.GIANT}
+        return samples.record_text(
+            headroom={
+                sizes[name]: dict(enumerate(free))
+                for name, free in pools.items()
+            }
+        )
+
+    def mib(self, host, *sizes):
+        record = test_host_states.host_states.report_of(host)
+        found = self.weigher._judge.judge(host, self.floating)
+        self.assertEqual(record, found.record)
+        return headroom.of(host, set(sizes), found)
+
+    def test_it_breaks_a_tie_only(self):
+        """Empty hosts stay empty, though they have more room than others."""
+        self.assert_order(
+            'like roomy tight',
+            self.floating,
+            self.host('tight', huge=2048),
+            self.host('roomy'),
+            self.host('like', floating=15000),
+        )
+
+    def test_it_is_worth_one_of_novas_weighers(self):
+        found = self.weights(
+            self.spec(samples.HUGE),
+            self.host('none', report=self.record(huge=[0])),
+            self.host('half', report=self.record(huge=[100])),
+            self.host('most', report=self.record(huge=[200])),
+        )
+        self.assertEqual(
+            {'most': 51.0, 'half': 50.5, 'none': 50.0},
+            {name: round(weight, 9) for name, weight in found.items()},
+        )
+
+    def test_each_page_size_by_its_pool(self):
+        hosts = [
+            self.host(
+                'huge',
+                report=self.record(huge=[0, 2048], giant=[1]),
+                affined=900,
+            ),
+            self.host(
+                'giant',
+                report=self.record(huge=[512], giant=[2, 3]),
+                affined=800,
+            ),
+            self.host(
+                'small',
+                report=self.record(huge=[256, 256], giant=[0]),
+                affined=700,
+            ),
+        ]
+        for size, order in (
+            (samples.HUGE, 'huge giant small'),
+            (samples.GIANT, 'giant huge small'),
+            (samples.SMALL, 'small giant huge'),
+            (hardware.MEMPAGES_SMALL, 'small giant huge'),
+            (None, 'small giant huge'),
+        ):
+            self.assert_order(order, self.spec(size), *hosts)
+
+    def test_large_is_the_best_of_the_huge_pools(self):
+        host = self.host(report=self.record(huge=[1024, 0], giant=[0, 1]))
+        self.assertEqual(2048, self.mib(host, hardware.MEMPAGES_LARGE))
+        host = self.host(report=self.record(huge=[1024], giant=[3]))
+        self.assertEqual(3072, self.mib(host, hardware.MEMPAGES_LARGE))
+
+    def test_any_is_the_best_of_all(self):
+        small = 16384 - 512
+        host = self.host(report=self.record(huge=[7]))
+        self.assertEqual(small, self.mib(host, hardware.MEMPAGES_ANY))
+        host = self.host(report=self.record(huge=[7], giant=[99]))
+        self.assertEqual(99 * 1024, self.mib(host, hardware.MEMPAGES_ANY))
+
+    def test_a_node_has_to_hold_a_guests_cell(self):
+        """So two nodes with a little are not one with much."""
+        host = self.host(report=self.record(huge=[100, 300, 200]))
+        self.assertEqual(600, self.mib(host, samples.HUGE))
+
+    def test_of_several_sizes_the_scarcest_counts(self):
+        host = self.host(report=self.record(huge=[100], giant=[4]))
+        self.assertEqual(200, self.mib(host, samples.HUGE, samples.GIANT))
+        self.assertEqual(200, self.mib(host, samples.HUGE, -1))
+
+    def test_a_size_that_the_host_does_not_have(self):
+        host = self.host(report=self.record(huge=[100]))
+        self.assertEqual(0, self.mib(host, samples.GIANT))
+
+    def test_a_host_that_reports_none(self):
+        """Nova's own figures, what its guests have taken off."""
+        for text in (None, REPORT):
+            host = self.host(huge=1024, report=text)
+            self.assertEqual(2048, self.mib(host, samples.HUGE))
+            host.consume_from_request(self.spec(samples.HUGE))
+            self.assertEqual(1024, self.mib(host, samples.HUGE))
+            self.assertEqual(1024, self.mib(host, hardware.MEMPAGES_LARGE))
+            self.assertEqual(0, self.mib(host, samples.GIANT))
+
+    def test_small_pages_that_nobody_knows_of(self):
+        host = samples.host_state(used=384)
+        self.assertEqual(16000, self.mib(host, samples.SMALL))
+        host.free_ram_mb = -1
+        self.assertEqual(0, self.mib(host, samples.SMALL))
+
+    def test_small_pages_of_the_floating_cells(self):
+        host = self.host(
+            report=samples.record_text(
+                'cell', cells=report.FloatingCells((1,), 8, 4096)
+            )
+        )
+        self.assertEqual(4096, self.mib(host, samples.SMALL))
+        host.consume_from_request(self.floating)
+        self.assertEqual(3072, self.mib(host, samples.SMALL))
+
+    def test_which_sizes_a_request_names(self):
+        self.assertEqual({-1}, headroom.page_sizes(self.floating))
+        self.assertEqual({-1}, headroom.page_sizes(self.affined))
+        for size in SIZES:
+            self.assertEqual({size}, headroom.page_sizes(self.spec(size)))
+        self.assertEqual(
+            {-1, samples.HUGE},
+            headroom.page_sizes(self.spec(samples.HUGE, None)),
+        )
+
+    @hypothesis.given(
+        st.lists(st.integers(0, 9999), min_size=2, max_size=5),
+        st.sampled_from(SIZES),
+    )
+    def test_more_is_never_worse(self, pools, size):
+        hosts = [
+            self.host(str(free), report=self.record(huge=[free]))
+            for free in sorted(set(pools))
+        ]
+        weighed = [nova_weights.WeighedHost(host, 0.0) for host in hosts]
+        found = self.weigher.weigh_objects(weighed, self.spec(size))
+        self.assertEqual(sorted(found), found)
+        self.assertLessEqual(max(found), 0.5 + weights.HEADROOM)
+        self.assertGreaterEqual(min(found), 0.5)
+
+
+class RefusedTest(WeigherTestCase):
+    """A host that lately had no pages for a guest comes last."""
+
+    def refused(self, *refused, name='refused', affined=1024):
+        now = time.time()
+        return self.host(
+            name,
+            affined=affined,
+            report=samples.record_text(
+                refused=tuple(
+                    refusals.Refusal(node, size, now + seconds)
+                    for node, size, seconds in refused
+                )
+            ),
+        )
+
+    def spec(self, size):
+        return samples.request(samples.guest_cell(page_size=size))
+
+    def test_it_comes_after_the_wrong_kind(self):
+        host = self.refused((1, samples.HUGE, 60))
+        self.assert_order(
+            'empty floating refused',
+            self.spec(samples.HUGE),
+            host,
+            self.host('floating', floating=1024),
+            self.host('empty'),
+        )
+
+    def test_on_whichever_node(self):
+        other = self.host('other')
+        for node in (0, 1, 7):
+            host = self.refused((node, samples.HUGE, 60))
+            self.assert_order(
+                'other refused', self.spec(samples.HUGE), host, other
+            )
+
+    def test_one_that_has_expired(self):
+        host = self.refused((0, samples.HUGE, -1))
+        self.assert_order(
+            'refused other', self.spec(samples.HUGE), host, self.host('other')
+        )
+
+    def test_one_of_another_size(self):
+        host = self.refused((0, samples.GIANT, 60))
+        for size in (samples.HUGE, samples.SMALL, None, -1, -3):
+            self.assert_order(
+                'refused other', self.spec(size), host, self.host('other')
+            )
+
+    def test_floating_guests_do_not_mind(self):
+        host = self.refused((0, samples.HUGE, 60), affined=0)
+        host.free_ram_mb -= 1024
+        self.assert_order(
+            'refused other', self.floating, host, self.host('other')
+        )
+
+    def test_a_guest_that_takes_any_large_size(self):
+        host = self.refused((0, samples.GIANT, 60))
+        self.assert_order(
+            'other refused', self.spec(-2), host, self.host('other')
+        )
+
+    def test_one_among_several(self):
+        host = self.refused(
+            (0, samples.HUGE, -1), (0, samples.GIANT, 60), (1, 64, 60)
+        )
+        self.assert_order(
+            'other refused', self.spec(samples.GIANT), host, self.host('other')
+        )
+
+    def test_not_even_failed_builds_are_worse(self):
+        failing = self.host('failing', floating=1024)
+        failing.failed_builds = 7
+        self.assert_order(
+            'failing refused',
+            self.spec(samples.HUGE),
+            self.refused((0, samples.HUGE, 60)),
+            failing,
+            others=[build_failure.BuildFailureWeigher()],
+        )
+
+
+class MoveTest(WeigherTestCase):
+    """The filter keeps hosts of the wrong kind for a guest that moves."""
+
+    def setUp(self):
+        super().setUp()
+        self.moving = samples.request(samples.guest_cell(), moves=True)
+        self.wrong = self.host('wrong', floating=1024)
+        self.right = self.host('right', affined=1024)
+        self.right.failed_builds = 7
+        self.failures = [build_failure.BuildFailureWeigher()]
+
+    def test_the_wrong_kind_comes_last_even_after_failed_builds(self):
+        """Which Nova puts a million behind all others."""
+        self.assert_order(
+            'right wrong',
+            self.moving,
+            self.wrong,
+            self.right,
+            others=self.failures,
+        )
+
+    def test_whatever_the_multiplier_but_a_tiny_one(self):
+        for multiplier in (1.0, 2.0, 1e4):
+            self.flags(weight_multiplier=multiplier)
+            self.assert_order(
+                'right wrong',
+                self.moving,
+                self.wrong,
+                self.right,
+                others=self.failures,
+            )
+
+    def test_the_rest_still_counts_among_the_last(self):
+        emptier = self.host('emptier', floating=512, affined=300)
+        self.assert_order(
+            'empty emptier wrong',
+            self.moving,
+            self.wrong,
+            emptier,
+            self.host('empty'),
+        )
+
+    def test_a_host_that_has_no_pages_is_worse_still(self):
+        refused = self.host(
+            'refused',
+            affined=1024,
+            report=samples.record_text(
+                refused=(refusals.Refusal(0, 2048, time.time() + 60),)
+            ),
+        )
+        self.moving.numa_topology.cells[0].pagesize = 2048
+        self.assert_order('wrong refused', self.moving, refused, self.wrong)
+
+    def test_a_host_that_is_only_warned_of_does_not_come_last(self):
+        lax = self.host('lax', floating=1024)
+        lax.aggregates = [samples.aggregate(isolation_mode='warn')]
+        found = self.weights(self.moving, self.wrong, lax)
+        self.assertGreaterEqual(found['lax'], 0.0)
+        self.assertLess(found['wrong'], -1e6)
+
+    def test_builds_are_not_moves(self):
+        found = self.weights(self.affined, self.wrong, self.host('empty'))
+        self.assertGreaterEqual(found['wrong'], 0.0)
+
+    def test_nor_are_moves_that_are_enforced(self):
+        """The filter has removed those hosts."""
+        self.flags(isolation_on_moves='enforce')
+        found = self.weights(self.moving, self.wrong, self.host('empty'))
+        self.assertGreaterEqual(found['wrong'], 0.0)
+
+    def test_nova_takes_what_the_filter_and_the_weigher_leave(self):
+        self.config.config(
+            group='filter_scheduler',
+            weight_classes=[filters._WEIGHER],
+        )
+        kept = list(
+            filters.NUMAGuardFilter().filter_all(
+                [self.wrong, self.right], self.moving
+            )
+        )
+        self.assertEqual(2, len(kept))
+        self.assert_order(
+            'right wrong', self.moving, *kept, others=self.failures
         )

@@ -12,69 +12,33 @@
 
 """The check of huge pages, on Nova's own Instance."""
 
-import fixtures
+import time
+from unittest import mock
+
 from nova import exception
 from nova.compute import task_states
 import oslo_messaging
 from oslo_utils.fixture import uuidsentinel as uuids
 
-from nova_numa_guard import fixture, guests, pools
+from nova_numa_guard import fixture, guests, pools, refusals
 from nova_numa_guard.virt import page_check
 from tests.unit import base, samples
+from tests.unit.virt import records
 
 SHORT = 'huge pages of 2048 KiB on host NUMA node 0: needed 32, available 16'
 SMALL = samples.SMALL
 
 
-class EventRecorder(fixtures.Fixture):
-    """Nova's database, as far as events of an instance action go."""
-
-    def __init__(self):
-        self.written = []
-        self.failure = None
-
-    def _setUp(self):
-        self.useFixture(
-            fixtures.MonkeyPatch(
-                'nova.db.main.api.action_event_start', self.start
-            )
-        )
-
-    def start(self, context, values):
-        if self.failure:
-            raise self.failure
-        self.written.append(values)
-        return {
-            'id': 1,
-            'action_id': 2,
-            'created_at': None,
-            'updated_at': None,
-            'deleted_at': None,
-            'deleted': False,
-            'traceback': None,
-            **{
-                name: values.get(name)
-                for name in (
-                    'event',
-                    'start_time',
-                    'finish_time',
-                    'result',
-                    'host',
-                    'details',
-                )
-            },
-        }
-
-
 class PageCheckTestCase(base.TestCase):
     def setUp(self):
         super().setUp()
-        self.events = self.useFixture(EventRecorder())
+        self.events = self.useFixture(records.EventRecorder())
         self.machine = self.useFixture(fixture.KernelFixture())
         self.machine.set_pool(0, 2048, total=64, free=16)
         self.machine.set_pool(1, 2048, total=64, free=64)
         self.machine.set_bound(2048)
-        self.check = page_check.PageCheck(self.machine.kernel)
+        self.refusals = refusals.Refusals()
+        self.check = page_check.PageCheck(self.machine.kernel, self.refusals)
         self.context = samples.context()
 
     def guest(self, mib=64, page_size=2048, node=0, **values):
@@ -185,7 +149,7 @@ class EnforceTest(PageCheckTestCase):
                 {'f_bsize': 2 << 20, 'f_blocks': 9, 'f_bavail': 8},
             ),
         )
-        self.check = page_check.PageCheck(kernel)
+        self.check = page_check.PageCheck(kernel, self.refusals)
         self.spawn(self.guest(16))
         self.assertIn('needed 9, available 8', self.refused(self.guest(18)))
 
@@ -217,6 +181,74 @@ class EnforceTest(PageCheckTestCase):
     def test_rebuild_in_place_with_enough_pages(self):
         self.spawn(self.guest(node=1, task_state=task_states.REBUILD_SPAWNING))
         self.assert_logged('WARNING')
+
+
+class RememberTest(PageCheckTestCase):
+    """What the scheduler is told of a refusal."""
+
+    def remembered(self, free=0, later=0):
+        """The pools, by node and KiB, if each has so many free pages."""
+        pools = {(node, 2048): free for node in (0, 1, 7)}
+        return [
+            (refusal.node, refusal.page_size)
+            for refusal in self.refusals.current(time.time() + later, pools)
+        ]
+
+    def test_the_pool_that_is_short(self):
+        self.refused(self.guest())
+        self.assertEqual([(0, 2048)], self.remembered())
+
+    def test_every_pool_that_is_short_and_no_other(self):
+        self.refused(
+            samples.instance(
+                samples.guest_cell(64, page_size=2048, node=0),
+                samples.guest_cell(2, page_size=2048, node=1),
+                samples.guest_cell(2, page_size=2048, node=7),
+            )
+        )
+        self.assertEqual([(0, 2048), (7, 2048)], self.remembered())
+
+    def test_for_how_long(self):
+        self.flags(refusal_ttl=60)
+        self.refused(self.guest())
+        self.assertEqual([(0, 2048)], self.remembered(later=50))
+        self.assertEqual([], self.remembered(later=70))
+
+    def test_not_at_all(self):
+        self.flags(refusal_ttl=0)
+        self.refused(self.guest())
+        self.assertEqual([], self.remembered())
+
+    def test_until_there_are_more_pages_than_at_the_refusal(self):
+        self.refused(self.guest())
+        self.assertEqual([(0, 2048)], self.remembered(free=16))
+        self.assertEqual([], self.remembered(free=17))
+
+    def test_pools_that_cannot_be_read_any_more(self):
+        """The refusal stands, and lasts until there is any page."""
+        kernel = self.machine.kernel
+        known = kernel.pools
+        with mock.patch.object(
+            kernel,
+            'pools',
+            side_effect=[
+                known(2048),
+                pools.UnreadableError(self.machine.root, 'gone'),
+            ],
+        ):
+            self.refused(self.guest())
+        self.assertEqual([(0, 2048)], self.remembered())
+        self.assertEqual([], self.remembered(free=1))
+
+    def test_what_is_not_refused_is_not_remembered(self):
+        self.spawn(self.guest(task_state=task_states.REBUILD_SPAWNING))
+        self.spawn(self.guest(32))
+        self.flags(page_check='warn')
+        self.spawn(self.guest())
+        self.flags(page_check='enforce')
+        self.machine.set_bound(2048, overcommit=1)
+        self.spawn(self.guest())
+        self.assertEqual([], self.remembered())
 
 
 class OvercommitTest(PageCheckTestCase):
@@ -267,7 +299,9 @@ class WarnTest(PageCheckTestCase):
 class NothingIsReadTest(PageCheckTestCase):
     def setUp(self):
         super().setUp()
-        self.check = page_check.PageCheck(pools.Kernel('/does/not/exist'))
+        self.check = page_check.PageCheck(
+            pools.Kernel('/does/not/exist'), self.refusals
+        )
 
     def test_floating_guests(self):
         self.spawn(samples.instance())
