@@ -60,23 +60,35 @@ class NUMAGuardFilter(filters.BaseHostFilter):
         if utils.request_is_rebuild(spec_obj) and not self.RUN_ON_REBUILD:
             yield from filter_obj_list
             return
-        tally = _Tally(self._is_lenient(spec_obj))
+        request = self._request(spec_obj)
+        tally = _Tally(request is not None and request.lenient)
         for host_state in filter_obj_list:
-            found = self.judge(host_state, spec_obj)
+            found = self._judged(host_state, request)
             if tally.keeps(found):
                 yield host_state
         tally.log(judgement.name(spec_obj))
 
     def host_passes(self, host_state: Any, filter_properties: Any) -> bool:
-        found = self.judge(host_state, filter_properties)
-        return _Tally(self._is_lenient(filter_properties)).keeps(found)
+        return bool(list(self.filter_all([host_state], filter_properties)))
 
-    def judge(
-        self, host_state: Any, spec_obj: Any
+    def _request(self, spec_obj: Any) -> judgement.Request | None:
+        """What hosts are judged by; None if the request cannot be read."""
+        try:
+            return self._judge.request(spec_obj)
+        except Exception as exc:
+            self._judge.complain(
+                'any', f'requests cannot be read, and all hosts pass: {exc!r}'
+            )
+            return None
+
+    def _judged(
+        self, host_state: Any, request: judgement.Request | None
     ) -> judgement.Judgement | None:
         """What was found of one host; None if it cannot be judged."""
+        if request is None:
+            return None
         try:
-            found = self._judge.judge(host_state, spec_obj)
+            found = request.of(host_state)
         except Exception as exc:
             self._judge.complain(
                 str(getattr(host_state, 'host', host_state)),
@@ -93,12 +105,6 @@ class NUMAGuardFilter(filters.BaseHostFilter):
                 },
             )
         return found
-
-    def _is_lenient(self, spec_obj: Any) -> bool:
-        try:
-            return self._judge.is_lenient(spec_obj)
-        except Exception:
-            return False
 
 
 class _Tally:

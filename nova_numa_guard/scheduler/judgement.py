@@ -57,47 +57,23 @@ class Judge:
         """What [numa_guard] isolation_mode says."""
         return self._mode.value
 
-    def is_lenient(self, spec_obj: Any) -> bool:
-        """Whether a host of the wrong kind is better than none."""
-        return self._on_moves.value == 'prefer' and host_states.is_move(
-            spec_obj
-        )
+    def request(self, spec_obj: Any) -> 'Request':
+        """Read what all hosts are judged by, once for a request.
 
-    def judge(self, host_state: Any, spec_obj: Any) -> Judgement:
-        """Judge one host.
-
-        :raises Exception: it, or the request, is not what Nova makes them
+        :raises Exception: the request is not what Nova makes them
         """
-        record = host_states.report_of(host_state)
-        present = host_states.content_of(host_state, record)
-        decision = policies.decide(
-            isolation.Isolation(CONF.numa_guard.isolation),
-            _MODES[self._mode.value],
-            host_states.wishes_of(host_state),
-            record.isolation if record else None,
-        )
-        if decision.conflicts:
-            self.complain(host_state.host, *decision.conflicts)
-        verdict = isolation.judge(
-            host_states.kind_of(spec_obj),
-            present,
-            isolation.Policy(
-                decision.isolation,
-                isolation.MixedHosts(self._mixed_hosts.value),
-                decision.accepts,
-                record.dominant if record else None,
+        return Request(
+            judge=self,
+            spec_obj=spec_obj,
+            kind=host_states.kind_of(spec_obj),
+            tied=bool(spec_obj.numa_topology),
+            lenient=(
+                self._on_moves.value == 'prefer'
+                and host_states.is_move(spec_obj)
             ),
-        )
-        # A host of the wrong kind that may be kept for a move needs room too.
-        if not spec_obj.numa_topology and (
-            verdict.passes or self.is_lenient(spec_obj)
-        ):
-            verdict = (
-                host_states.judge_room(host_state, spec_obj, record, present)
-                or verdict
-            )
-        return Judgement(
-            verdict, decision.enforce, decision.isolation, present, record
+            configured=isolation.Isolation(CONF.numa_guard.isolation),
+            enforce=_MODES[self._mode.value],
+            mixed_hosts=isolation.MixedHosts(self._mixed_hosts.value),
         )
 
     def complain(self, host: str, *complaints: str) -> None:
@@ -105,6 +81,65 @@ class Judge:
         if (host, *complaints) not in self._complaints:
             self._complaints.add((host, *complaints))
             LOG.warning('NUMA guard, host %s: %s', host, '; '.join(complaints))
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Request:
+    """A request, and the options that hold for it.
+
+    To read an option takes longer than to judge a host.
+
+    :param tied: whether the guest has a NUMA topology
+    :param configured: the scheduler's own isolation
+    :param lenient: whether a host of the wrong kind is better than none
+    """
+
+    judge: Judge
+    spec_obj: Any
+    kind: guests.Kind | None
+    tied: bool
+    lenient: bool
+    configured: isolation.Isolation
+    enforce: bool
+    mixed_hosts: isolation.MixedHosts
+
+    def of(self, host_state: Any, room: bool = True) -> Judgement:
+        """Judge one host.
+
+        :param room: whether to look if there is room as well
+        :raises Exception: the host is not what Nova makes them
+        """
+        record = host_states.report_of(host_state)
+        present = host_states.content_of(host_state, record)
+        decision = policies.decide(
+            self.configured,
+            self.enforce,
+            host_states.wishes_of(host_state),
+            record.isolation if record else None,
+        )
+        if decision.conflicts:
+            self.judge.complain(host_state.host, *decision.conflicts)
+        verdict = isolation.judge(
+            self.kind,
+            present,
+            isolation.Policy(
+                decision.isolation,
+                self.mixed_hosts,
+                decision.accepts,
+                record.dominant if record else None,
+            ),
+        )
+        # A host of the wrong kind that may be kept for a move needs room too.
+        if room and not self.tied and (verdict.passes or self.lenient):
+            verdict = (
+                host_states.judge_room(
+                    host_state, self.spec_obj, record, present
+                )
+                or verdict
+            )
+        return Judgement(
+            verdict, decision.enforce, decision.isolation, present, record
+        )
 
 
 def name(spec_obj: Any) -> str:

@@ -8,7 +8,7 @@ from nova.scheduler import utils, weights
 from oslo_log import log as logging
 
 from nova_numa_guard import conf, isolation
-from nova_numa_guard.scheduler import headroom, host_states, judgement
+from nova_numa_guard.scheduler import headroom, judgement
 
 CONF = nova.conf.CONF
 LOG = logging.getLogger(__name__)
@@ -50,28 +50,39 @@ class NUMAGuardWeigher(weights.BaseHostWeigher):
         self, weighed_obj_list: Any, weight_properties: Any
     ) -> list[float]:
         """Higher weights win; Nova's base class would end them at 0 and 1."""
+        request = self._request(weight_properties)
         found = [
-            self._weigh(weighed.obj, weight_properties)
-            for weighed in weighed_obj_list
+            self._weigh(weighed.obj, request) for weighed in weighed_obj_list
         ]
         most = max((room for _, room in found), default=0) or 1
         return [weight + HEADROOM * room / most for weight, room in found]
 
     def _weigh_object(self, host_state: Any, weight_properties: Any) -> float:
         """The weight of a host that is compared with no other."""
-        return self._weigh(host_state, weight_properties)[0]
+        return self._weigh(host_state, self._request(weight_properties))[0]
 
-    def _weigh(self, host_state: Any, spec_obj: Any) -> tuple[float, int]:
-        """How well a host suits a guest, and the MiB that are free for it."""
+    def _request(self, spec_obj: Any) -> judgement.Request | None:
         try:
-            found = self._judge.judge(host_state, spec_obj)
-            sizes = headroom.page_sizes(spec_obj)
+            return self._judge.request(spec_obj)
+        except Exception as exc:
+            LOG.debug('NUMA guard cannot weigh hosts: %r', exc)
+            return None
+
+    def _weigh(
+        self, host_state: Any, request: judgement.Request | None
+    ) -> tuple[float, int]:
+        """How well a host suits a guest, and the MiB that are free for it."""
+        if request is None:
+            return isolation.NEUTRAL, 0
+        try:
+            found = request.of(host_state, room=False)
+            sizes = headroom.page_sizes(request.spec_obj)
             weight = isolation.likeness(
-                host_states.kind_of(spec_obj), found.present, found.isolation
+                request.kind, found.present, found.isolation
             )
             if headroom.refused(found.record, sizes, time.time()):
                 weight += 2 * LAST
-            if found.removes and self._judge.is_lenient(spec_obj):
+            if found.removes and request.lenient:
                 weight += LAST
             return weight, headroom.of(host_state, sizes, found)
         except Exception as exc:

@@ -141,7 +141,7 @@ class NUMAGuardFilterTest(FilterTestCase):
             ('dominant', isolation.Reason.MINORITY_KIND),
         ):
             self.flags(mixed_hosts=word)
-            found = self.filter.judge(host, self.affined)
+            found = self.filter._judge.request(self.affined).of(host)
             self.assertEqual(reason, found.verdict.reason)
             self.assertIn('4096', found.verdict.detail)
 
@@ -459,6 +459,12 @@ class NeverRaisesTest(FilterTestCase):
             self.log.at('WARNING')[0],
         )
 
+    def assert_unread(self, spec):
+        """The request is what is complained of, whatever the host."""
+        self.assert_passes(self.host(floating=1024), spec)
+        [warning] = self.log.at('WARNING')
+        self.assertIn('requests cannot be read, and all hosts pass', warning)
+
     def assert_judged_empty(self, host, spec=None):
         self.assert_passes(host, spec)
         self.assert_logged('WARNING')
@@ -570,13 +576,13 @@ class NeverRaisesTest(FilterTestCase):
 
     def test_a_host_that_is_no_host_state(self):
         self.assertTrue(self.filter.host_passes(object(), self.affined))
-        self.assertIsNone(self.filter.judge(None, self.affined))
+        self.assert_passes(None)
         self.assertEqual(2, len(self.log.at('WARNING')))
 
     def test_a_request_without_a_topology_field(self):
         spec = samples.request()
         del spec._obj_numa_topology
-        self.assert_unjudged(self.host(floating=1024), spec)
+        self.assert_unread(spec)
         self.assertIn('unreadable guest', self.log.at('INFO')[0])
 
     def test_requests_that_lack_anything_else(self):

@@ -288,7 +288,7 @@ class HeadroomTest(WeigherTestCase):
 
     def mib(self, host, *sizes):
         record = test_host_states.host_states.report_of(host)
-        found = self.weigher._judge.judge(host, self.floating)
+        found = self.weigher._judge.request(self.floating).of(host)
         self.assertEqual(record, found.record)
         return headroom.of(host, set(sizes), found)
 
