@@ -43,11 +43,19 @@ SCHEDULER = nova.SCHEDULER
 STOCK: plan.Options = {'DEFAULT': {'compute_driver': 'libvirt.LibvirtDriver'}}
 OFF: plan.Options = {'numa_guard': {'numatune': 'stock', 'page_check': 'off'}}
 
-_SERVICES = (SCHEDULER, FIRST, SECOND)
+# What must do without the API's database.
+CELL = (nova.CELL_CONDUCTOR, FIRST, SECOND)
+
+_SERVICES = (SCHEDULER, *CELL)
+
+# What a nova-compute and a conductor write that need a database they have not.
+_UPCALLS = ('CantStartEngineError', 'DBNotAllowed')
 
 
 class LabTestCase(testtools.TestCase):
     """A test that boots servers, and leaves nothing behind."""
+
+    upcalls_expected = False
 
     def setUp(self) -> None:
         super().setUp()
@@ -63,6 +71,7 @@ class LabTestCase(testtools.TestCase):
         self._free_pages = hugepages.free()
         self._memory_used = self.client.memory_used()
         self.addCleanup(self.assert_nothing_left)
+        self.addCleanup(self._assert_no_upcalls)
 
     def boot(
         self, flavor: str, host: str = '', status: str = 'ACTIVE'
@@ -139,6 +148,15 @@ class LabTestCase(testtools.TestCase):
         """What the guard has warned of on a host."""
         return self.logged(host, ' WARNING nova_numa_guard.')
 
+    def upcalls(self) -> list[str]:
+        """What the cell has written of needing more than it has."""
+        return [
+            line
+            for service in CELL
+            for word in _UPCALLS
+            for line in self.logged(service, word)
+        ]
+
     def domain(self, server: client.Server) -> etree._Element:
         """The XML of a server's running guest."""
         return etree.fromstring(
@@ -170,6 +188,10 @@ class LabTestCase(testtools.TestCase):
             lambda: self.client.memory_used() == self._memory_used, 60
         )
         self.assertEqual(self._memory_used, self.client.memory_used())
+
+    def _assert_no_upcalls(self) -> None:
+        if not self.upcalls_expected:
+            self.assertEqual([], self.upcalls())
 
     def _log_size(self, service: str) -> int:
         try:
