@@ -46,13 +46,13 @@ class CellTest(base.LabTestCase):
 
         self.boot(self.lab.huge_pinned)
 
+    @base.run_with(
+        base.SECOND,
+        {'workarounds': {'disable_group_policy_check_upcall': 'false'}},
+    )
     def test_a_call_up_from_the_cell_fails(self) -> None:
         """So the checks for them would find one."""
         self.upcalls_expected = True
-        self.restart(
-            base.SECOND,
-            {'workarounds': {'disable_group_policy_check_upcall': 'false'}},
-        )
         server = self.boot(self.lab.huge_pinned, host=base.FIRST)
 
         server = self.client.act(

@@ -135,15 +135,19 @@ class Nova:
         else:
             raise errors.LabError(f'{service} is not started by itself')
 
-    def restart(self, service: str, overrides: plan.Options) -> None:
-        """Start a service anew with other options, and wait for it.
+    def run_with(self, service: str, overrides: plan.Options) -> None:
+        """Have a service run with some options, and wait for it.
+
+        It is started anew only if it does not run, or runs with others.
 
         :param overrides: what differs from the plan
         :raises LabError: it does not start
         """
-        self._processes.stop([service])
-        self.configure(service, overrides)
-        self._wait_ready(service, lambda: self.start(service))
+        former = self._file(service).read_text()
+        wanted = self.configure(service, overrides).read_text()
+        if wanted != former or self._processes.pid(service) is None:
+            self._processes.stop([service])
+            self._wait_ready(service, lambda: self.start(service))
 
     def reload_scheduler(self, overrides: plan.Options) -> None:
         """Send SIGHUP to the scheduler, and wait until it has read on it.
