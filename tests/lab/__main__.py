@@ -13,11 +13,11 @@
 """Bring a lab up, or take it down.
 
 A lab is a real Nova on this machine: keystone, placement, glance, neutron,
-MariaDB, RabbitMQ, Nova's API, conductors and scheduler, and compute hosts
-with a libvirtd and QEMU each. It takes about half a minute and 2 GiB to come
-up. It needs root, the packages that bindep.txt lists for "lab", and to be run
-with the Python of an environment in which tests/lab/requirements.txt and
-nova-numa-guard are installed.
+MariaDB, RabbitMQ, Nova's API, scheduler and conductor, and a cell with a
+conductor of its own and compute hosts, with a libvirtd and QEMU each. It takes
+about half a minute and 2 GiB to come up. It needs root, the packages that
+bindep.txt lists for "lab", and to be run with the Python of an environment in
+which tests/lab/requirements.txt and nova-numa-guard are installed.
 """
 
 import argparse

@@ -12,10 +12,11 @@
 
 """What the tests of the lab have in common."""
 
+from collections.abc import Callable
 import os
 import subprocess
 import sys
-from typing import Any
+from typing import Any, TypeVar
 
 import fixtures
 from lxml import etree
@@ -43,11 +44,34 @@ SCHEDULER = nova.SCHEDULER
 STOCK: plan.Options = {'DEFAULT': {'compute_driver': 'libvirt.LibvirtDriver'}}
 OFF: plan.Options = {'numa_guard': {'numatune': 'stock', 'page_check': 'off'}}
 
-_SERVICES = (SCHEDULER, FIRST, SECOND)
+# What must do without the API's database.
+CELL = (nova.CELL_CONDUCTOR, FIRST, SECOND)
+
+_SERVICES = (SCHEDULER, *CELL)
+
+# What a nova-compute and a conductor write that need a database they have not.
+_UPCALLS = ('CantStartEngineError', 'DBNotAllowed')
+
+
+_Test = TypeVar('_Test', bound=Callable[..., None])
+
+
+def run_with(
+    service: str, overrides: plan.Options
+) -> Callable[[_Test], _Test]:
+    """Let a service run with other options when a test begins."""
+
+    def mark(test: _Test) -> _Test:
+        vars(test).setdefault('run_with', {})[service] = overrides
+        return test
+
+    return mark
 
 
 class LabTestCase(testtools.TestCase):
     """A test that boots servers, and leaves nothing behind."""
+
+    upcalls_expected = False
 
     def setUp(self) -> None:
         super().setUp()
@@ -58,11 +82,14 @@ class LabTestCase(testtools.TestCase):
         self.client = self.lab.client
         self.addOnException(self._on_exception)
         self._servers: list[str] = []
-        self._restarted: set[str] = set()
+        self._left: list[str] = []
         self._written = {name: self._log_size(name) for name in _SERVICES}
+        test = getattr(self, self._testMethodName)
+        self.lab.stack.run_with(getattr(test, 'run_with', {}))
         self._free_pages = hugepages.free()
         self._memory_used = self.client.memory_used()
         self.addCleanup(self.assert_nothing_left)
+        self.addCleanup(self._assert_no_upcalls)
 
     def boot(
         self, flavor: str, host: str = '', status: str = 'ACTIVE'
@@ -76,20 +103,14 @@ class LabTestCase(testtools.TestCase):
             self.id().rpartition('.')[2], self.lab.image, flavor, host
         )
         self._servers.append(uuid)
-        self.addCleanup(self.client.delete, uuid)
+        self._left.append(uuid)
+        self.addCleanup(self._delete_servers)
         server = self.client.settled(uuid)
         self.assertEqual(status, server.status, server.fault)
         return server
 
     def host(self, name: str) -> hosts.ComputeHost:
         return self.lab.stack.hosts[name]
-
-    def restart(self, service: str, overrides: plan.Options) -> None:
-        """Start a service with other options until the test is over."""
-        if service not in self._restarted:
-            self._restarted.add(service)
-            self.addCleanup(self.lab.stack.restart, service)
-        self.lab.stack.restart(service, overrides)
 
     def reload_scheduler(self, overrides: plan.Options) -> None:
         """Have the scheduler read other options until the test is over."""
@@ -139,6 +160,15 @@ class LabTestCase(testtools.TestCase):
         """What the guard has warned of on a host."""
         return self.logged(host, ' WARNING nova_numa_guard.')
 
+    def upcalls(self) -> list[str]:
+        """What the cell has written of needing more than it has."""
+        return [
+            line
+            for service in CELL
+            for word in _UPCALLS
+            for line in self.logged(service, word)
+        ]
+
     def domain(self, server: client.Server) -> etree._Element:
         """The XML of a server's running guest."""
         return etree.fromstring(
@@ -170,6 +200,15 @@ class LabTestCase(testtools.TestCase):
             lambda: self.client.memory_used() == self._memory_used, 60
         )
         self.assertEqual(self._memory_used, self.client.memory_used())
+
+    def _delete_servers(self) -> None:
+        """Delete those that are left, the first time that this is called."""
+        left, self._left = self._left, []
+        self.client.delete(*left)
+
+    def _assert_no_upcalls(self) -> None:
+        if not self.upcalls_expected:
+            self.assertEqual([], self.upcalls())
 
     def _log_size(self, service: str) -> int:
         try:

@@ -85,7 +85,9 @@ def _find() -> Lab | None:
     if not folder:
         return None
     hugepages.lock()
-    return Lab(stack.Stack.load(folder))
+    the_stack = stack.Stack.load(folder)
+    atexit.register(the_stack.run_with, {})
+    return Lab(the_stack)
 
 
 def _make() -> Lab:

@@ -87,13 +87,12 @@ class TwoHostsTest(base.LabTestCase):
             'floating-present: 1',
         )
 
+    @base.run_with(
+        base.SCHEDULER,
+        {'numa_guard': {'isolation': 'none', 'weight_multiplier': 0}},
+    )
     def test_without_isolation_both_kinds_share_a_host(self) -> None:
         """What the other tests are about does not happen by itself."""
-        self.restart(
-            base.SCHEDULER,
-            {'numa_guard': {'isolation': 'none', 'weight_multiplier': 0}},
-        )
-
         floating = self.boot(self.lab.floating)
         huge = self.boot(self.lab.huge_pinned)
 

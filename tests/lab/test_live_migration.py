@@ -25,9 +25,8 @@ class LiveMigrationTest(base.LabTestCase):
     def test_small_page_server(self) -> None:
         self.check(self.lab.small_page, 'preferred')
 
+    @base.run_with(base.SECOND, base.STOCK)
     def test_to_a_host_without_the_guard_and_back(self) -> None:
-        self.restart(base.SECOND, base.STOCK)
-
         self.check(self.lab.huge_pinned, 'strict')
 
     def check(self, flavor: str, mode: str) -> None:

@@ -126,8 +126,8 @@ class RefusalTest(ShortageTestCase):
 class WithoutRefusalTest(ShortageTestCase):
     """What becomes of a shortage that nobody acts upon."""
 
+    @base.run_with(base.FIRST, {'numa_guard': {'page_check': 'warn'}})
     def test_warn_mode_lets_qemu_fail(self) -> None:
-        self.restart(base.FIRST, {'numa_guard': {'page_check': 'warn'}})
         self.outsider(leave=LEFT, host=base.FIRST)
 
         server = self.boot(self.lab.huge_pinned)
@@ -138,8 +138,8 @@ class WithoutRefusalTest(ShortageTestCase):
         self.assertTrue(line.endswith(SHORTAGE), line)
         self.assertIn(server.uuid, line)
 
+    @base.run_with(base.FIRST, base.OFF)
     def test_switched_off_lets_qemu_fail(self) -> None:
-        self.restart(base.FIRST, base.OFF)
         self.outsider(leave=LEFT, host=base.FIRST)
 
         server = self.boot(self.lab.huge_pinned)

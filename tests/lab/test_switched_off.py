@@ -21,15 +21,15 @@ from tests.lab.stack import client
 
 
 class SwitchedOffTest(base.LabTestCase):
+    @base.run_with(base.FIRST, base.OFF)
     def test_domain_is_the_one_that_nova_writes(self) -> None:
         flavors = (
             self.lab.huge_pinned,
             self.lab.small_page,
             self.lab.floating,
         )
-        self.restart(base.FIRST, base.OFF)
         ours = [self.boot_and_delete(flavor) for flavor in flavors]
-        self.restart(base.FIRST, base.STOCK)
+        self.lab.stack.run_with({base.FIRST: base.STOCK})
         stock = [self.boot_and_delete(flavor) for flavor in flavors]
 
         for one, other in zip(ours, stock, strict=True):

@@ -22,8 +22,7 @@ SERVER = '/usr/lib/rabbitmq/bin/rabbitmq-server'
 _USER = 'nova'
 _SALT = b'salt'
 
-# Of the API and its conductor, of the cell, and of Neutron.
-_VHOSTS = ('top', 'cell1', 'network')
+_VHOSTS = (config.TOP, config.CELL, config.NETWORK)
 
 
 def start(basics: config.Basics, processes: processes.Processes) -> None:

@@ -150,18 +150,25 @@ class Client:
         self.nova('POST', f'/servers/{uuid}/action', {action: arguments})
         return self.settled(uuid)
 
-    def delete(self, uuid: str, seconds: float = 120) -> None:
-        """Delete a server, and wait until it is gone.
+    def delete(self, *uuids: str, seconds: float = 120) -> None:
+        """Delete servers, all at once, and wait until they are gone.
 
-        :raises LabError: it is not, in time
+        :raises LabError: they are not, in time
         """
-        try:
-            self.nova('DELETE', f'/servers/{uuid}')
-        except rest.RestError as exc:
-            if exc.status != 404:
-                raise
-        if not processes.poll(lambda: self._is_gone(uuid), seconds, _INTERVAL):
-            raise errors.LabError(f'{self.server(uuid)} is not deleted')
+        for uuid in uuids:
+            try:
+                self.nova('DELETE', f'/servers/{uuid}')
+            except rest.RestError as exc:
+                if exc.status != 404:
+                    raise
+        left = [*uuids]
+
+        def gone() -> bool:
+            left[:] = [uuid for uuid in left if not self._is_gone(uuid)]
+            return not left
+
+        if not processes.poll(gone, seconds, _INTERVAL):
+            raise errors.LabError(f'{self.server(left[0])} is not deleted')
 
     def _is_gone(self, uuid: str) -> bool:
         try:

@@ -20,6 +20,12 @@ from tests.lab.stack import layout, plan, ports
 PASSWORD = 'secret'
 REGION = 'RegionOne'
 
+# The virtual hosts of RabbitMQ: of the API, the scheduler and the conductor
+# beside them, of the cell, and of Neutron. No message leaves its own.
+TOP = 'top'
+CELL = 'cell1'
+NETWORK = 'network'
+
 # Where wheels put what is not a module.
 PREFIX_ETC = pathlib.Path(sys.prefix) / 'etc'
 
@@ -124,7 +130,7 @@ def neutron(basics: Basics) -> plan.Options:
         'DEFAULT': {
             'core_plugin': 'ml2',
             'service_plugins': 'router',
-            'transport_url': basics.transport_url('network'),
+            'transport_url': basics.transport_url(NETWORK),
             'api_paste_config': str(PREFIX_ETC / 'neutron/api-paste.ini'),
             'state_path': str(basics.layout.path('neutron')),
             'notify_nova_on_port_status_changes': 'false',

@@ -28,13 +28,18 @@ from tests.lab.stack import (
 )
 
 SCHEDULER = 'nova-scheduler'
+CELL_CONDUCTOR = 'nova-conductor-cell1'
 
 # What they write once they take requests.
 _READY = 'Join ServiceGroup membership for this service'
 
 
 class Nova:
-    """An API, two conductors, a scheduler, and a nova-compute per host."""
+    """An API, two conductors, a scheduler, and a nova-compute per host.
+
+    One conductor is beside the API and the scheduler. The other has the cell,
+    in which the hosts are.
+    """
 
     def __init__(
         self,
@@ -60,7 +65,7 @@ class Nova:
         if service in self._hosts:
             host = self._plan.host(service)
             options = nova_config.compute(self._basics, self._plan, host, path)
-        elif service == 'nova-conductor-cell1':
+        elif service == CELL_CONDUCTOR:
             options = nova_config.cell(self._basics, self._plan)
         else:
             options = nova_config.control(self._basics, self._plan)
@@ -72,7 +77,7 @@ class Nova:
         for service in (
             'nova',
             SCHEDULER,
-            'nova-conductor-cell1',
+            CELL_CONDUCTOR,
             *self._hosts,
         ):
             self.configure(service, {})
@@ -86,7 +91,7 @@ class Nova:
         manage = self._manage('nova')
         with concurrent.futures.ThreadPoolExecutor(1) as pool:
             cell = pool.submit(
-                self._manage('nova-conductor-cell1'),
+                self._manage(CELL_CONDUCTOR),
                 *('db', 'sync', '--local_cell'),
             )
             manage('api_db', 'sync')
@@ -99,13 +104,14 @@ class Nova:
             manage(
                 *('cell_v2', 'create_cell', '--name=cell1'),
                 f'--database_connection={database_url("nova_cell1")}',
-                f'--transport-url={self._basics.transport_url("cell1")}',
+                f'--transport-url={self._basics.transport_url(config.CELL)}',
             )
             cell.result()
         keystone.result()
         self._start('nova-conductor', 'nova-conductor', self._file('nova'))
-        cell1 = 'nova-conductor-cell1'
-        self._start(cell1, 'nova-conductor', self._file(cell1))
+        self._start(
+            CELL_CONDUCTOR, 'nova-conductor', self._file(CELL_CONDUCTOR)
+        )
         self.start(SCHEDULER)
         self._services.serve(
             'nova',
@@ -129,15 +135,19 @@ class Nova:
         else:
             raise errors.LabError(f'{service} is not started by itself')
 
-    def restart(self, service: str, overrides: plan.Options) -> None:
-        """Start a service anew with other options, and wait for it.
+    def run_with(self, service: str, overrides: plan.Options) -> None:
+        """Have a service run with some options, and wait for it.
+
+        It is started anew only if it does not run, or runs with others.
 
         :param overrides: what differs from the plan
         :raises LabError: it does not start
         """
-        self._processes.stop([service])
-        self.configure(service, overrides)
-        self._wait_ready(service, lambda: self.start(service))
+        former = self._file(service).read_text()
+        wanted = self.configure(service, overrides).read_text()
+        if wanted != former or self._processes.pid(service) is None:
+            self._processes.stop([service])
+            self._wait_ready(service, lambda: self.start(service))
 
     def reload_scheduler(self, overrides: plan.Options) -> None:
         """Send SIGHUP to the scheduler, and wait until it has read on it.

@@ -148,16 +148,15 @@ class Stack:
         if complaints:
             raise errors.LabError('; '.join(complaints))
 
-    def restart(
-        self, service: str, overrides: plan.Options | None = None
-    ) -> None:
-        """Start a service anew, as the plan says but for some options.
+    def run_with(self, overrides: dict[str, plan.Options]) -> None:
+        """Have Nova run as the plan says but for some options.
 
-        :param service: nova-scheduler, or the name of a host for its
-            nova-compute
-        :raises LabError: it does not start
+        :param overrides: by service: nova-scheduler, or the name of a host
+            for its nova-compute
+        :raises LabError: one of them does not start
         """
-        self._nova.restart(service, overrides or {})
+        for service in (nova.SCHEDULER, *self.hosts):
+            self._nova.run_with(service, overrides.get(service, {}))
 
     def reload_scheduler(self, overrides: plan.Options) -> None:
         """Have the scheduler read its options anew while it runs.
@@ -169,7 +168,7 @@ class Stack:
     def run_to_end(self, service: str, overrides: plan.Options) -> int:
         """Start a service that should not come up, and return its exit code.
 
-        :param service: as for restart(); it is not running afterwards
+        :param service: as for run_with(); it is not running afterwards
         :raises LabError: it keeps running
         """
         self.processes.stop([service])
