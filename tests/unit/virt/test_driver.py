@@ -15,16 +15,20 @@
 import inspect
 
 import fixtures
+from lxml import etree
 from nova import exception, objects
 from nova.virt.libvirt import driver as nova_driver
 from oslo_config import cfg
 
-from nova_numa_guard import domain, fixture, report
-from nova_numa_guard.virt import driver, migration, page_check
+from nova_numa_guard import confinement, domain, fixture, pools, report
+from nova_numa_guard.virt import driver, migration
 from tests.unit import base, samples
-from tests.unit.virt import test_migration, test_page_check
+from tests.unit.virt import records, test_floating_cells, test_migration
 
 XML = samples.domain_xml((0, 1 << 20, None), (1, 1 << 20, 2048))
+
+
+LIBVIRT = 'nova.virt.libvirt.driver.LibvirtDriver'
 
 
 def overrides():
@@ -45,6 +49,7 @@ class SignatureTest(base.TestCase):
                 '__init__',
                 'init_host',
                 'spawn',
+                '_create_guest',
                 '_get_guest_xml',
                 '_live_migration_operation',
                 'get_available_resource',
@@ -99,12 +104,24 @@ class DriverTestCase(base.TestCase):
         super().setUp()
         self.calls = []
         self.result = None
+        self.topology = objects.NUMATopology(
+            cells=[samples.host_cell(0), samples.host_cell(1)]
+        )
+        self.records = self.useFixture(records.Records())
+        self.machine = self.useFixture(fixture.KernelFixture())
+        self.machine.set_pool(0, 2048, total=32, free=32)
+        self.machine.set_bound(2048)
+        for name, result in (
+            ('nova_numa_guard.pools.Kernel', self.machine.kernel),
+            (f'{LIBVIRT}.get_available_nodes', ['this-node']),
+            (f'{LIBVIRT}._get_host_numa_topology', self.topology),
+        ):
+            self.useFixture(
+                fixtures.MonkeyPatch(name, lambda *args, it=result: it)
+            )
         for name in overrides():
             self.useFixture(
-                fixtures.MonkeyPatch(
-                    f'nova.virt.libvirt.driver.LibvirtDriver.{name}',
-                    self.stock(name),
-                )
+                fixtures.MonkeyPatch(f'{LIBVIRT}.{name}', self.stock(name))
             )
         self.driver = driver.NUMAGuardDriver('virtapi')
         self.calls.clear()
@@ -135,8 +152,30 @@ class StartTest(DriverTestCase):
         self.driver.init_host('this')
         self.assertEqual([('init_host', ('this',), {})], self.calls)
         [line] = self.log.at('INFO')
-        for part in ('guard', 'auto', 'enforce'):
-            self.assertIn(part, line)
+        self.assertEqual(
+            'NUMA guard: isolation is none, numatune guard, '
+            'small_page_policy auto, page_check enforce',
+            line,
+        )
+        self.assertIsNone(self.driver.floating_cells.confinement)
+
+    def test_one_kernel_is_read_by_all(self):
+        """And it is that of this machine."""
+        self.assertIs(self.machine.kernel, self.driver.page_check.kernel)
+        self.assertIs(self.machine.kernel, self.driver.floating_cells.kernel)
+        self.assertIs(self.machine.kernel, self.driver.reporter.kernel)
+
+    def test_the_floating_cells_are_settled(self):
+        self.flags(isolation='cell', floating_cells='1')
+        self.driver.init_host('this')
+        self.assertEqual({1}, self.driver.floating_cells.confinement.nodes)
+
+    def test_floating_cells_that_contradict_the_host_stop_the_service(self):
+        self.flags(isolation='cell', floating_cells='7')
+        exc = self.assertRaises(
+            exception.InvalidConfiguration, self.driver.init_host, 'this'
+        )
+        self.assertIn('floating_cells has 7', str(exc))
 
     def test_a_bad_option_stops_the_service_before_nova_starts(self):
         for name in (
@@ -144,6 +183,12 @@ class StartTest(DriverTestCase):
             'small_page_policy',
             'page_check',
             'isolation',
+            'isolation_mode',
+            'mixed_hosts',
+            'isolation_on_moves',
+            'floating_cells',
+            'floating_memory_mode',
+            'refusal_ttl',
         ):
             self.raw(**{name: 'perhaps'})
             exc = self.assertRaises(
@@ -156,11 +201,7 @@ class StartTest(DriverTestCase):
 class SpawnTest(DriverTestCase):
     def setUp(self):
         super().setUp()
-        self.useFixture(test_page_check.EventRecorder())
-        self.machine = self.useFixture(fixture.KernelFixture())
-        self.machine.set_pool(0, 2048, total=32, free=32)
-        self.machine.set_bound(2048)
-        self.driver.page_check = page_check.PageCheck(self.machine.kernel)
+        self.events = self.useFixture(records.EventRecorder())
         self.driver.init_host('this')
         self.calls.clear()
         self.log.records.clear()
@@ -204,6 +245,119 @@ class SpawnTest(DriverTestCase):
         self.instance.host = 'another'
         self.assertRaises(exception.ComputeResourcesUnavailable, self.spawn)
 
+    def test_a_guest_of_the_wrong_kind_is_refused(self):
+        self.flags(isolation='host')
+        self.records.add(host='this')
+        self.assertRaises(exception.GroupAffinityViolation, self.spawn)
+        self.assertEqual([], self.calls)
+
+    def test_the_kind_is_judged_before_the_pages(self):
+        """A host of the other kind is not remembered as one without pages."""
+        self.flags(isolation='host')
+        self.machine.steal(0, 2048, 1)
+        self.records.add(host='this')
+        self.assertRaises(exception.GroupAffinityViolation, self.spawn)
+        [event] = self.events.written
+        self.assertIn('isolation', event['event'])
+
+    def test_the_guests_of_the_host_and_node_that_nova_has(self):
+        """A migration names both."""
+        self.flags(isolation='host')
+        self.config.config(host='another')
+        guest = self.records.add(host='there')
+        self.records.move(guest, 'this').claim()
+        self.assertRaises(exception.GroupAffinityViolation, self.spawn)
+
+    def test_a_guest_that_fails_to_start_keeps_nobody_away(self):
+        self.flags(isolation='host')
+        self.result = exception.ImageNotFound(image_id='x')
+        self.assertRaises(exception.ImageNotFound, self.spawn)
+        self.result = None
+        self.instance = samples.instance()
+        self.spawn()
+
+    def test_nor_does_one_that_has_no_pages(self):
+        self.flags(isolation='host')
+        self.machine.steal(0, 2048, 1)
+        self.assertRaises(exception.ComputeResourcesUnavailable, self.spawn)
+        self.instance = samples.instance()
+        self.spawn()
+
+    def test_while_it_starts_it_keeps_others_away(self):
+        self.flags(isolation='host')
+        other = samples.instance(uuid='a' * 36)
+
+        def start(*args, **kwargs):
+            self.assertRaises(
+                exception.GroupAffinityViolation,
+                self.driver.spawn,
+                self.context,
+                other,
+            )
+            self.calls.append('started')
+
+        self.useFixture(fixtures.MonkeyPatch(f'{LIBVIRT}.spawn', start))
+        self.spawn()
+        self.assertEqual(['started'], self.calls)
+
+    def test_a_refusal_is_in_the_next_report(self):
+        self.machine.steal(0, 2048, 1)
+        self.assertRaises(exception.ComputeResourcesUnavailable, self.spawn)
+        self.result = {'hypervisor_hostname': 'this-node'}
+        found = self.driver.get_available_resource('this-node')
+        [refused] = report.decode(found['stats']['numa_guard']).refused
+        self.assertEqual((0, 2048), (refused.node, refused.page_size))
+
+
+class CreateGuestTest(DriverTestCase):
+    def setUp(self):
+        super().setUp()
+        self.flags(isolation='cell', floating_cells='1')
+        self.driver.init_host('this')
+        self.calls.clear()
+        self.log.records.clear()
+        self.result = test_floating_cells.FakeGuest()
+        for name, text in (
+            (f'run/libvirt/qemu/{self.result.name}.pid', '77'),
+            ('proc/77/task/77/status', 'Mems_allowed_list:\t0-1\n'),
+        ):
+            path = self.machine.root / name
+            path.parent.mkdir(parents=True)
+            path.write_text(text)
+
+    def create(self, *cells):
+        self.instance = samples.instance(*cells)
+        return self.driver._create_guest(
+            'context', '<xml/>', self.instance, False, power_on=True
+        )
+
+    def test_everything_reaches_nova(self):
+        self.assertIs(self.result, self.create())
+        self.assertEqual(
+            [
+                (
+                    '_create_guest',
+                    ('context', '<xml/>', self.instance, False),
+                    {'power_on': True},
+                )
+            ],
+            self.calls,
+        )
+
+    def test_it_is_looked_whether_the_guest_is_confined(self):
+        self.create()
+        self.assertEqual(1, len(self.log.at('ERROR')))
+
+    def test_affined_guests_are_not(self):
+        self.create(samples.guest_cell())
+        self.assertEqual([], self.log.records)
+
+    def test_novas_errors_are_novas(self):
+        self.result = exception.VirtualInterfaceCreateException()
+        self.assertRaises(
+            exception.VirtualInterfaceCreateException, self.create
+        )
+
 
 class GuestXMLTest(DriverTestCase):
     def setUp(self):
@@ -234,6 +388,46 @@ class GuestXMLTest(DriverTestCase):
             self.flags(small_page_policy=policy.value)
             self.assertEqual(domain.apply(XML, policy), self.xml())
 
+    def test_the_flavor_has_the_last_word(self):
+        for policy in domain.SmallPagePolicy:
+            self.instance.flavor = samples.flavor(mem_policy=policy.value)
+            for option in domain.SmallPagePolicy:
+                self.flags(small_page_policy=option.value)
+                self.assertEqual(domain.apply(XML, policy), self.xml())
+        self.assert_logged('WARNING')
+
+    def test_a_flavor_that_says_nothing_we_know(self):
+        """The API refuses it, but older ones did not."""
+        self.flags(small_page_policy='local')
+        for text in ('junk', '', 'STRICT'):
+            self.log.records.clear()
+            self.instance.flavor = samples.flavor(mem_policy=text)
+            self.assertEqual(
+                domain.apply(XML, domain.SmallPagePolicy.LOCAL), self.xml()
+            )
+            self.assert_logged(
+                'WARNING',
+                f'The flavor has numa_guard:mem_policy={text}, which is none '
+                'of auto, preferred, local, strict; small_page_policy is used '
+                'instead',
+            )
+
+    def test_where_numatune_is_stock_the_flavor_does_not_count(self):
+        self.flags(numatune='stock')
+        self.instance.flavor = samples.flavor(mem_policy='local')
+        self.assertIs(XML, self.xml())
+
+    def test_the_policies_differ(self):
+        self.assertEqual(
+            3,
+            len(
+                {
+                    domain.apply(XML, policy)
+                    for policy in domain.SmallPagePolicy
+                }
+            ),
+        )
+
     def test_stock_is_novas_own_string(self):
         self.flags(numatune='stock')
         for policy in domain.SmallPagePolicy:
@@ -260,6 +454,69 @@ class GuestXMLTest(DriverTestCase):
     def test_novas_errors_are_novas(self):
         self.result = exception.RealtimeMaskNotFoundOrInvalid()
         self.assertRaises(exception.RealtimeMaskNotFoundOrInvalid, self.xml)
+
+
+class ConfinedXMLTest(DriverTestCase):
+    """Under isolation by cell, floating guests have cells of their own."""
+
+    def setUp(self):
+        super().setUp()
+        self.flags(isolation='cell', floating_cells='1')
+        self.driver.init_host('this')
+        self.log.records.clear()
+
+    def xml(self, stock):
+        self.result = stock
+        return self.driver._get_guest_xml(
+            'context', samples.instance(), 'network'
+        )
+
+    def test_floating_guests(self):
+        for numatune in ('guard', 'stock'):
+            self.flags(numatune=numatune)
+            xml = self.xml(samples.domain_xml())
+            root = etree.fromstring(xml)
+            self.assertEqual('16-23', root.find('vcpu').get('cpuset'))
+            self.assertEqual(
+                {'mode': 'restrictive', 'nodeset': '1'},
+                dict(root.find('numatune/memory').attrib),
+            )
+
+    def test_by_the_mode_that_is_set(self):
+        self.flags(floating_memory_mode='strict')
+        self.driver.init_host('this')
+        self.assertEqual(
+            confinement.apply(
+                samples.domain_xml(),
+                confinement.Confinement(
+                    frozenset({1}),
+                    frozenset(range(16, 24)),
+                    confinement.Mode.STRICT,
+                ),
+            ),
+            self.xml(samples.domain_xml()),
+        )
+
+    def test_affined_guests_are_as_ever(self):
+        self.assertEqual(
+            domain.apply(XML, domain.SmallPagePolicy.AUTO), self.xml(XML)
+        )
+        self.flags(numatune='stock')
+        self.assertIs(XML, self.xml(XML))
+
+    def test_under_any_other_isolation_floating_guests_are_as_ever(self):
+        for word in ('none', 'host'):
+            self.flags(isolation=word)
+            self.driver = driver.NUMAGuardDriver('virtapi')
+            self.driver.init_host('this')
+            stock = samples.domain_xml()
+            self.assertIs(stock, self.xml(stock))
+
+    def test_xml_that_cannot_be_read_stays_as_it_is(self):
+        for junk in ('<network/>', '<domain/>', 'junk'):
+            self.log.records.clear()
+            self.assertIs(junk, self.xml(junk))
+            self.assertEqual(1, len(self.log.at('WARNING')))
 
 
 class LiveMigrationTest(DriverTestCase):
@@ -307,27 +564,34 @@ class LiveMigrationTest(DriverTestCase):
         guest = self.migrate(samples.instance())
         self.assertIs(self.guest.xml, guest.get_xml_desc())
 
+    def test_a_floating_guest_that_is_confined(self):
+        """The destination may have no such cells."""
+        self.guest.xml = confinement.apply(
+            samples.domain_xml(),
+            confinement.Confinement(frozenset({1}), frozenset({16})),
+        )
+        guest = self.migrate(samples.instance())
+        self.assertIn('<numatune>', self.guest.xml)
+        self.assertNotIn('numatune', guest.get_xml_desc())
+
 
 class AvailableResourceTest(DriverTestCase):
-    def setUp(self):
-        super().setUp()
-        self.config.config(reserved_host_memory_mb=777)
-
     def resources(self, **stock):
-        self.result = stock
-        return self.driver.get_available_resource('node1')
+        self.result = {'hypervisor_hostname': 'this-node', **stock}
+        return self.driver.get_available_resource('this-node')
 
     def test_the_report_joins_novas_stats(self):
+        self.config.config(reserved_host_memory_mb=777)
         found = self.resources(vcpus=8, stats={'uptime': 'long'})
         self.assertEqual(8, found['vcpus'])
         self.assertEqual({'uptime', 'numa_guard'}, set(found['stats']))
         self.assertEqual('long', found['stats']['uptime'])
         self.assertEqual(
-            report.Report(reserved_memory=777),
+            samples.record(reserved=777, headroom={2048: {0: 32}}),
             report.decode(found['stats']['numa_guard']),
         )
         self.assertEqual(
-            [('get_available_resource', ('node1',), {})], self.calls
+            [('get_available_resource', ('this-node',), {})], self.calls
         )
 
     def test_a_nova_without_stats(self):
@@ -342,3 +606,44 @@ class AvailableResourceTest(DriverTestCase):
         """The field takes text only, and the filter reads it back."""
         node = objects.ComputeNode(stats=self.resources()['stats'])
         self.assertIsNotNone(report.decode(node.stats['numa_guard']))
+
+    def test_the_guests_are_those_of_the_host_that_nova_said(self):
+        self.driver.init_host('this')
+        self.config.config(host='another')
+        self.records.add(host='this')
+        self.records.add(host='another')
+        record = report.decode(self.resources()['stats']['numa_guard'])
+        self.assertEqual(1, record.floating.guests)
+
+    def test_before_that_those_of_the_option(self):
+        self.config.config(host='another')
+        self.driver = driver.NUMAGuardDriver('virtapi')
+        self.records.add(host='another')
+        record = report.decode(self.resources()['stats']['numa_guard'])
+        self.assertEqual(1, record.floating.guests)
+
+    def test_floating_cells_are_hidden_from_filters_and_claims_only(self):
+        """By the other topology Nova writes guests' XML: it stays whole."""
+        text = self.topology._to_json()
+        self.assertEqual(
+            text, self.resources(numa_topology=text)['numa_topology']
+        )
+        self.flags(isolation='cell', floating_cells='1')
+        self.driver.init_host('this')
+        found = self.resources(numa_topology=text)['numa_topology']
+        cells = objects.NUMATopology.obj_from_db_obj(found).cells
+        self.assertEqual([0], [cell.id for cell in cells])
+        whole = self.driver._get_host_numa_topology()
+        self.assertEqual([0, 1], [cell.id for cell in whole.cells])
+        self.assertNotIn(
+            '_get_host_numa_topology', vars(driver.NUMAGuardDriver)
+        )
+
+    def test_an_audit_does_not_end_for_what_cannot_be_read(self):
+        self.records.failure = RuntimeError('no database')
+        self.machine.kernel.pools = self.unreadable
+        self.assertIn('numa_guard', self.resources()['stats'])
+        self.assertEqual(2, len(self.log.at('WARNING')))
+
+    def unreadable(self, *args):
+        raise pools.UnreadableError(self.machine.root, 'gone')

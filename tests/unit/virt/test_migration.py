@@ -19,7 +19,7 @@ from nova import objects
 from nova.virt.libvirt import guest as libvirt_guest
 from nova.virt.libvirt import migration as nova_migration
 
-from nova_numa_guard import domain
+from nova_numa_guard import confinement, domain
 from nova_numa_guard.virt import migration
 from tests.unit import base, samples
 
@@ -84,6 +84,26 @@ class StockGuestTest(base.TestCase):
         for xml in (self.stock, samples.domain_xml(), samples.LIBVIRT_XML):
             guest = migration.StockGuest(FakeGuest(xml), {0: 0, 1: 1})
             self.assertIs(xml, guest.get_xml_desc())
+
+    def test_a_confined_guest_leaves_its_confinement_behind(self):
+        """The destination may have no such cells, or be stock."""
+        stock = samples.domain_xml()
+        for mode in confinement.Mode:
+            fake = FakeGuest(
+                confinement.apply(
+                    stock,
+                    confinement.Confinement(
+                        frozenset({1}), frozenset({16}), mode
+                    ),
+                )
+            )
+            self.assertIn(mode.value, fake.xml)
+            root = etree.fromstring(
+                migration.StockGuest(fake, {}).get_xml_desc()
+            )
+            self.assertIsNone(root.find('numatune'))
+            # Nova writes the CPUs anew where the guest arrives.
+            self.assertEqual('16', root.find('vcpu').get('cpuset'))
 
     def test_novas_guest_has_what_is_overridden(self):
         self.assertEqual(
