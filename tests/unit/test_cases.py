@@ -18,10 +18,10 @@ symptom is the name.
 
 from nova import exception
 
-from nova_numa_guard import domain, fixture, pools
+from nova_numa_guard import domain, fixture, pools, refusals
 from nova_numa_guard.virt import page_check
 from tests.unit import base, samples
-from tests.unit.virt import test_page_check
+from tests.unit.virt import records
 
 GIANT = samples.GIANT
 
@@ -41,9 +41,11 @@ class DomainCasesTest(base.TestCase):
 class PageCheckCasesTest(base.TestCase):
     def setUp(self):
         super().setUp()
-        self.useFixture(test_page_check.EventRecorder())
+        self.useFixture(records.EventRecorder())
         self.machine = self.useFixture(fixture.KernelFixture())
-        self.check = page_check.PageCheck(self.machine.kernel)
+        self.check = page_check.PageCheck(
+            self.machine.kernel, refusals.Refusals()
+        )
 
     def pool(self, node, page_size, total, free):
         self.machine.set_pool(node, page_size, total=total, free=free)
