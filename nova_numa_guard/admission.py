@@ -53,6 +53,11 @@ class Admissions:
                 self._admitted[guest.uuid] = guest
             return verdict
 
+    def remember(self, guest: census.HostGuest) -> None:
+        """Count a guest that could not be judged as one that was admitted."""
+        with self._lock:
+            self._admitted[guest.uuid] = guest
+
     def withdraw(self, uuid: str) -> None:
         """A guest that was admitted has failed to start."""
         with self._lock:

@@ -33,6 +33,8 @@ LOG = logging.getLogger(__name__)
 _NODE = re.compile(r'node(\d+)')
 _PAGES = re.compile(r'hugepages-(\d+)kB')
 _MOUNT_SIZE = re.compile(r'(?:^|,)pagesize=(\d+[KMG])(?:,|$)')
+_THREAD = re.compile(r'(\d+)')
+_ALLOWED = re.compile(r'^Mems_allowed_list:[ \t]*(.*)$', re.M)
 _ESCAPE = re.compile(r'\\([0-7]{3})')
 
 
@@ -137,11 +139,15 @@ class Kernel:
         pid = self._count(self.root / f'run/libvirt/qemu/{name}.pid')
         tasks = self.root / f'proc/{pid}/task'
         allowed: frozenset[int] = frozenset()
-        for task in self._numbers(tasks, re.compile(r'(\d+)')):
+        for task in self._numbers(tasks, _THREAD):
             path = tasks / f'{task}/status'
-            match = re.search(
-                r'^Mems_allowed_list:[ \t]*(.*)$', self._read(path), re.M
-            )
+            try:
+                status = self._read(path)
+            except UnreadableError:
+                if task == pid or path.parent.exists():
+                    raise
+                continue  # a thread that has ended since
+            match = _ALLOWED.search(status)
             if match is None:
                 raise UnreadableError(path, 'it has no Mems_allowed_list')
             try:

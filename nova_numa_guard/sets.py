@@ -18,6 +18,9 @@ form in Documentation/admin-guide/cputopology.rst.
 
 from collections.abc import Iterable
 
+# More than the kernel can count of either; a larger number is a slip.
+LARGEST = 1 << 16
+
 
 def parse(text: str) -> frozenset[int]:
     """The numbers in a set.
@@ -32,7 +35,7 @@ def parse(text: str) -> frozenset[int]:
             end = int(last) if dash else start
         except ValueError as exc:
             raise ValueError(f'not a set of numbers: {text!r}') from exc
-        if start > end:
+        if not 0 <= start <= end <= LARGEST:
             raise ValueError(f'not a set of numbers: {text!r}')
         span = set(range(start, end + 1))
         chosen = chosen - span if '^' in part else chosen | span

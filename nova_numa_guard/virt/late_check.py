@@ -91,6 +91,7 @@ class LateCheck:
                 enforce,
             )
         except Exception as exc:
+            self._admissions.remember(guest)
             LOG.warning(
                 'The guests of this host are not known, so that isolation is '
                 'not checked: %s',

@@ -2,9 +2,10 @@
 
 import itertools
 
+import ddt
+
 from tests.functional import base
 
-ISOLATIONS = ('none', 'host')
 MODES = ('enforce', 'warn')
 KINDS = ('floating', 'affined', 'exempt')
 CONTENTS = ('empty', 'floating', 'affined', 'mixed')
@@ -64,21 +65,23 @@ class MatrixCase(base.GuardTestCase):
         self.gone(server)
         return server['status'] == 'ACTIVE'
 
-    def check(self, isolation, mode, flavors):
-        self.flags(isolation=isolation, group='numa_guard')
-        self.flags(isolation_mode=mode, group='numa_guard')
+    def check(self, isolation, mode, mixed_hosts, flavors):
+        self.flags(
+            isolation=isolation,
+            isolation_mode=mode,
+            mixed_hosts=mixed_hosts,
+            group='numa_guard',
+        )
         self.look()
-        wrong = []
-        for mixed_hosts, kind, host in itertools.product(
-            MIXED_HOSTS, KINDS, CONTENTS
-        ):
-            self.flags(mixed_hosts=mixed_hosts, group='numa_guard')
-            wanted = expected(isolation, mode, kind, host, mixed_hosts)
-            if self.takes(host, flavors[kind]) is not wanted:
-                wrong.append((mixed_hosts, kind, host, wanted))
-        self.assertEqual([], wrong)
+        for kind, host in itertools.product(KINDS, CONTENTS):
+            self.assertIs(
+                expected(isolation, mode, kind, host, mixed_hosts),
+                self.takes(host, flavors[kind]),
+                (kind, host),
+            )
 
 
+@ddt.ddt
 class HostTest(MatrixCase):
     """Hosts that hold what they are named after."""
 
@@ -91,19 +94,12 @@ class HostTest(MatrixCase):
         self.kinds = self.flavors()
         self.fill(self.kinds)
 
-    def test_none_enforce(self):
-        self.check('none', 'enforce', self.kinds)
-
-    def test_none_warn(self):
-        self.check('none', 'warn', self.kinds)
-
-    def test_host_enforce(self):
-        self.check('host', 'enforce', self.kinds)
-
-    def test_host_warn(self):
-        self.check('host', 'warn', self.kinds)
+    @ddt.data(*itertools.product(('none', 'host'), MODES, MIXED_HOSTS))
+    def test_host(self, options):
+        self.check(*options, self.kinds)
 
 
+@ddt.ddt
 class CellTest(MatrixCase):
     """Hosts with two cells, of which the first is for floating guests."""
 
@@ -122,8 +118,6 @@ class CellTest(MatrixCase):
         self.kinds = self.flavors()
         self.fill(self.kinds)
 
-    def test_cell_enforce(self):
-        self.check('cell', 'enforce', self.kinds)
-
-    def test_cell_warn(self):
-        self.check('cell', 'warn', self.kinds)
+    @ddt.data(*itertools.product(MODES, MIXED_HOSTS))
+    def test_cell(self, options):
+        self.check('cell', *options, self.kinds)

@@ -281,6 +281,12 @@ class AllowedNodesTest(PoolsTestCase):
         self.put_thread(4713, b'1')
         self.assertEqual({0, 1}, self.allowed_nodes())
 
+    def test_a_thread_that_has_ended_since_it_was_listed(self):
+        self.put_thread(4711, b'1')
+        tasks = self.machine.root / 'proc/4711/task'
+        (tasks / '4712').symlink_to('nowhere')
+        self.assertEqual({1}, self.allowed_nodes())
+
     def test_another_process_is_not_asked(self):
         self.put_thread(4711, b'1')
         self.put('proc/4712/task/4712/status', b'junk')

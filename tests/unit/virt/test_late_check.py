@@ -380,6 +380,12 @@ class UnreadableTest(LateCheckTestCase):
             self.assertIn(str(failure), warning)
         self.assertEqual([], self.events.written)
 
+    def test_one_that_was_not_judged_is_there_for_the_next(self):
+        self.records.failure = RuntimeError('no database')
+        self.assert_starts(self.guest())
+        self.records.failure = None
+        self.assert_build_refused(self.guest(CELL()))
+
     def test_an_instance_is_named_in_the_log(self):
         self.settled()
         self.assert_build_refused(self.guest(CELL(), uuid=uuids.guest))
