@@ -99,8 +99,12 @@ class Reporter:
             )
         host = topology.cells if topology else ()
         headroom = self._headroom()
+        cells = self._cells.capacity(topology, known)
+        in_force = isolation.Isolation(CONF.numa_guard.isolation)
+        if in_force is isolation.Isolation.CELL and cells is None:
+            in_force = isolation.Isolation.NONE  # nothing is confined yet
         return report.Report(
-            isolation=isolation.Isolation(CONF.numa_guard.isolation),
+            isolation=in_force,
             enforce=self._check.enforce,
             correction=occupancy.Correction(
                 reserved_memory=CONF.reserved_host_memory_mb,
@@ -118,7 +122,7 @@ class Reporter:
             small_memory=(
                 sum(map(floating_cells.small_memory, host)) if host else None
             ),
-            floating_cells=self._cells.capacity(topology, known),
+            floating_cells=cells,
             headroom=headroom,
             refused=self._refused.current(
                 time.time(),
