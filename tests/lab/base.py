@@ -42,7 +42,14 @@ SCHEDULER = nova.SCHEDULER
 
 # Options of a nova-compute: Nova's own driver, and ours without effect.
 STOCK: plan.Options = {'DEFAULT': {'compute_driver': 'libvirt.LibvirtDriver'}}
-OFF: plan.Options = {'numa_guard': {'numatune': 'stock', 'page_check': 'off'}}
+OFF: plan.Options = {
+    'numa_guard': {
+        'isolation': 'none',
+        'isolation_mode': 'warn',
+        'numatune': 'stock',
+        'page_check': 'off',
+    }
+}
 
 # What must do without the API's database.
 CELL = (nova.CELL_CONDUCTOR, FIRST, SECOND)
