@@ -13,6 +13,7 @@
 """What the tests of the lab have in common."""
 
 from collections.abc import Callable
+import functools
 import os
 import subprocess
 import sys
@@ -26,6 +27,7 @@ from testtools import content
 from tests.lab import memory, outsider, shared
 from tests.lab.stack import (
     client,
+    database,
     hosts,
     hugepages,
     namespace,
@@ -42,7 +44,14 @@ SCHEDULER = nova.SCHEDULER
 
 # Options of a nova-compute: Nova's own driver, and ours without effect.
 STOCK: plan.Options = {'DEFAULT': {'compute_driver': 'libvirt.LibvirtDriver'}}
-OFF: plan.Options = {'numa_guard': {'numatune': 'stock', 'page_check': 'off'}}
+OFF: plan.Options = {
+    'numa_guard': {
+        'isolation': 'none',
+        'isolation_mode': 'warn',
+        'numatune': 'stock',
+        'page_check': 'off',
+    }
+}
 
 # What must do without the API's database.
 CELL = (nova.CELL_CONDUCTOR, FIRST, SECOND)
@@ -92,15 +101,20 @@ class LabTestCase(testtools.TestCase):
         self.addCleanup(self._assert_no_upcalls)
 
     def boot(
-        self, flavor: str, host: str = '', status: str = 'ACTIVE'
+        self,
+        flavor: str,
+        host: str = '',
+        status: str = 'ACTIVE',
+        forced: bool = False,
     ) -> client.Server:
         """Boot a server, which is deleted after the test.
 
         :param host: the only host that the filters are to look at
         :param status: what becomes of it
+        :param forced: no filter is asked
         """
         uuid = self.client.boot(
-            self.id().rpartition('.')[2], self.lab.image, flavor, host
+            self.id().rpartition('.')[2], self.lab.image, flavor, host, forced
         )
         self._servers.append(uuid)
         self._left.append(uuid)
@@ -159,6 +173,48 @@ class LabTestCase(testtools.TestCase):
     def warnings(self, host: str) -> list[str]:
         """What the guard has warned of on a host."""
         return self.logged(host, ' WARNING nova_numa_guard.')
+
+    def refusals(
+        self, server: client.Server, event: str
+    ) -> list[client.Event]:
+        """The events of a name that hosts have left of a server."""
+        return [
+            found
+            for found in self.client.events(server.uuid)
+            if found.name == event
+        ]
+
+    def traces(self, server: client.Server, host: str) -> list[str]:
+        """What a server has left on a host; with nothing, it was never there.
+
+        Not all of it vanishes once the server is somewhere else.
+        """
+        there = self.host(host)
+        found = [name for name in there.domains() if name == server.domain]
+        paths = (
+            there.qemu_log(server.domain),
+            there.instances / server.uuid,
+        )
+        return found + [str(path) for path in paths if path.exists()]
+
+    def node(self, host: str) -> database.ComputeNode:
+        """Nova's record of a host, as its next audit writes it."""
+        tracker = functools.partial(
+            self.logged, host, ' nova.compute.resource_tracker '
+        )
+        known = len(tracker())
+
+        def audited() -> bool:
+            """From beginning to end: one may be under way."""
+            begun = False
+            for line in tracker()[known:]:
+                begun = begun or 'Auditing locally available' in line
+                if begun and 'record updated for' in line:
+                    return True
+            return False
+
+        self.assertTrue(processes.poll(audited, 60), host)
+        return database.compute_node(self.lab.stack.layout, host)
 
     def upcalls(self) -> list[str]:
         """What the cell has written of needing more than it has."""

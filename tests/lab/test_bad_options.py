@@ -20,7 +20,7 @@ class BadOptionsTest(base.LabTestCase):
         self.check(base.FIRST, 'page_check', 'maybe', 'enforce, warn, off')
 
     def test_scheduler_stops_at_a_bad_isolation(self) -> None:
-        self.check(base.SCHEDULER, 'isolation', 'bogus', 'none, host')
+        self.check(base.SCHEDULER, 'isolation', 'bogus', 'none, host, cell')
 
     def check(
         self, service: str, option: str, value: str, allowed: str

@@ -13,7 +13,9 @@
 """Floating and affined guests on two hosts."""
 
 from tests.lab import base
-from tests.lab.stack import client
+from tests.lab.stack import client, plan
+
+WARN: plan.Options = {'numa_guard': {'isolation_mode': 'warn'}}
 
 
 class TwoHostsTest(base.LabTestCase):
@@ -75,8 +77,9 @@ class TwoHostsTest(base.LabTestCase):
             'removed 2 of 2 hosts for floating guest: affined-present: 2',
         )
 
+    @base.run_with(base.FIRST, WARN)
     def test_warn_mode_lets_both_kinds_share_a_host(self) -> None:
-        self.reload_scheduler({'numa_guard': {'isolation_mode': 'warn'}})
+        self.reload_scheduler(WARN)
         self.boot(self.lab.floating, host=base.FIRST)
 
         huge = self.boot(self.lab.huge_pinned, host=base.FIRST)
@@ -86,11 +89,19 @@ class TwoHostsTest(base.LabTestCase):
             'would have removed 1 of 1 hosts for affined guest: '
             'floating-present: 1',
         )
+        (line,) = self.logged(base.FIRST, ' WARNING ', 'Starting although')
+        self.assertIn(
+            f'[instance: {huge.uuid}] Starting although it breaks the '
+            'isolation, because [numa_guard] isolation_mode is "warn": ',
+            line,
+        )
 
     @base.run_with(
         base.SCHEDULER,
         {'numa_guard': {'isolation': 'none', 'weight_multiplier': 0}},
     )
+    @base.run_with(base.FIRST, {'numa_guard': {'isolation': 'none'}})
+    @base.run_with(base.SECOND, {'numa_guard': {'isolation': 'none'}})
     def test_without_isolation_both_kinds_share_a_host(self) -> None:
         """What the other tests are about does not happen by itself."""
         floating = self.boot(self.lab.floating)

@@ -103,10 +103,18 @@ class Client:
             )
         return str(made['id'])
 
-    def boot(self, name: str, image: str, flavor: str, host: str = '') -> str:
+    def boot(
+        self,
+        name: str,
+        image: str,
+        flavor: str,
+        host: str = '',
+        forced: bool = False,
+    ) -> str:
         """Ask for a server.
 
         :param host: the only host that the filters are to look at
+        :param forced: no filter is asked
         """
         body = {
             'name': name,
@@ -114,7 +122,9 @@ class Client:
             'flavorRef': flavor,
             'networks': 'none',
         }
-        if host:
+        if forced:
+            body['availability_zone'] = f'nova:{host}'
+        elif host:
             body['host'] = host
         made = self.nova('POST', '/servers', {'server': body})
         return str(made['server']['id'])
