@@ -51,8 +51,17 @@ class Reporter:
         :param host: the name of this compute host
         """
         text = resources.get('numa_topology')
-        topology = objects.NUMATopology.obj_from_db_obj(text) if text else None
         resources['numa_topology'] = self._cells.hide(text)
+        try:
+            self._report(resources, text, host)
+        except Exception as exc:
+            # Nova's audit would end, and with it all news of this host.
+            self._complain(f'This host does not report to the guard: {exc!r}')
+
+    def _report(
+        self, resources: dict[str, Any], text: str | None, host: str
+    ) -> None:
+        topology = objects.NUMATopology.obj_from_db_obj(text) if text else None
         found = self._find(host, resources['hypervisor_hostname'])
         record = self._record(topology, resources['numa_topology'], found)
         resources.setdefault('stats', {})[report.STATS_KEY] = report.encode(
@@ -90,8 +99,9 @@ class Reporter:
         here = [each.guest for each in known]
         sums = census.tally(here)
         present = census.content(here)
-        self._check.last = isolation.dominant(present, self._check.last)
-        self._warn_if_mixed(present, here)
+        if found is not None:
+            self._check.last = isolation.dominant(present, self._check.last)
+            self._warn_if_mixed(present, here)
         seen = _seen(visible, known) if found is not None else None
         if found is not None and seen is None:
             self._complain(

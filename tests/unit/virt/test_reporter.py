@@ -15,6 +15,7 @@
 import json
 import time
 
+import fixtures
 import hypothesis
 from hypothesis import strategies as st
 from nova import objects
@@ -281,6 +282,32 @@ class UnreadableTest(ReporterTestCase):
         record = self.report()
         self.assertEqual(16384, record.small_memory)
         self.assertEqual({2048: {0: 16}}, record.headroom)
+
+    def test_what_was_dominant_is_not_forgotten(self):
+        self.report()
+        kind = self.check.last
+        self.assertIsNotNone(kind)
+        self.records.failure = RuntimeError('no database')
+        self.report()
+        self.assertIs(kind, self.check.last)
+
+    def test_novas_audit_goes_on_whatever_it_is(self):
+        """Nova would hear nothing of this host any more."""
+        self.by_cell()
+        self.useFixture(
+            fixtures.MonkeyPatch(
+                'nova_numa_guard.report.encode', lambda record: 1 / 0
+            )
+        )
+        for _ in range(2):
+            resources = self.complete()
+            self.assertNotIn('numa_guard', resources.get('stats', {}))
+            [cell] = objects.NUMATopology.obj_from_db_obj(
+                resources['numa_topology']
+            ).cells
+            self.assertEqual(0, cell.id)
+        [warning] = self.log.at('WARNING')
+        self.assertIn('does not report to the guard: ZeroDivision', warning)
 
     def test_when_they_are_known_again(self):
         self.records.failure = RuntimeError('no database')
