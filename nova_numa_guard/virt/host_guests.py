@@ -63,7 +63,7 @@ def find(context: Any, host: str, node: str) -> list[Found]:
         objects.MigrationList.get_in_progress_and_error(context, host, node)
     )
     incoming = {
-        migration.instance_uuid: migration.id
+        migration.instance_uuid
         for migration in migrations
         if migration.dest_compute == host
         and migration.source_compute != host
@@ -72,11 +72,10 @@ def find(context: Any, host: str, node: str) -> list[Found]:
     found = []
     for instance in instances:
         flavor, topology = instance.flavor, instance.numa_topology
-        move = instance.migration_context
-        if move and move.migration_id == incoming.get(instance.uuid):
+        if instance.uuid in incoming and instance.migration_context:
             # It is here, but Nova gives it its new topology later.
             flavor = instance.new_flavor or flavor
-            topology = move.new_numa_topology
+            topology = instance.migration_context.new_numa_topology
         guest = describe(instance, flavor, topology, _is_arriving(instance))
         found.append(Found(guest, topology))
     here = {each.guest.uuid for each in found}

@@ -442,14 +442,13 @@ class NeverRaisesTest(FilterTestCase):
     """What cannot be judged passes, and is complained of once."""
 
     def assert_passes(self, host, spec=None):
+        spec = self.affined if spec is None else spec
         for _ in range(2):
             self.assertEqual(
                 [host],
-                list(self.filter.filter_all([host], spec or self.affined)),
+                list(self.filter.filter_all([host], spec)),
             )
-            self.assertTrue(
-                self.filter.host_passes(host, spec or self.affined)
-            )
+            self.assertTrue(self.filter.host_passes(host, spec))
 
     def assert_unjudged(self, host, spec=None):
         self.assert_passes(host, spec)
@@ -591,6 +590,11 @@ class NeverRaisesTest(FilterTestCase):
                 delattr(spec, f'_obj_{field}')
                 host = self.host(field.replace('_', '-'))
                 self.assert_passes(host, spec)
+
+    def test_no_request(self):
+        self.assert_passes(self.host(floating=1024), False)
+        [warning] = self.log.at('WARNING')
+        self.assertIn('requests cannot be read', warning)
 
     def test_stats_that_are_no_mapping(self):
         """They are as good as none: Nova's own figures are there."""

@@ -161,9 +161,17 @@ class StartTest(DriverTestCase):
 
     def test_one_kernel_is_read_by_all(self):
         """And it is that of this machine."""
-        self.assertIs(self.machine.kernel, self.driver.page_check.kernel)
-        self.assertIs(self.machine.kernel, self.driver.floating_cells.kernel)
-        self.assertIs(self.machine.kernel, self.driver.reporter.kernel)
+        made = []
+        self.useFixture(
+            fixtures.MonkeyPatch(
+                'nova_numa_guard.pools.Kernel',
+                lambda *args: made.append(args) or self.machine.kernel,
+            )
+        )
+        found = driver.NUMAGuardDriver('virtapi')
+        self.assertEqual([()], made)
+        for part in (found.page_check, found.floating_cells, found.reporter):
+            self.assertIs(self.machine.kernel, part.kernel)
 
     def test_the_floating_cells_are_settled(self):
         self.flags(isolation='cell', floating_cells='1')
