@@ -52,6 +52,20 @@ def mappings(pid: int) -> list[Mapping]:
     ]
 
 
+def allowed_nodes(pid: int) -> set[str]:
+    """The nodes that the threads of a process may take memory from.
+
+    It is one list for each kind of thread, as proc_pid_status(5) has them.
+    """
+    found = set()
+    for task in pathlib.Path(f'/proc/{pid}/task').iterdir():
+        for line in (task / 'status').read_text().splitlines():
+            name, _, value = line.partition(':')
+            if name == 'Mems_allowed_list':
+                found.add(value.strip())
+    return found
+
+
 def _parse(line: str, ends: dict[str, int]) -> Mapping:
     # A policy may have a space in it: prefer (many):0
     start, policy, *rest = line.replace('prefer (many)', 'prefer-many').split()

@@ -43,8 +43,10 @@ class Lab:
         name = f'test-{os.getpid()}'
         self.image = self.client.image(name, bytes(1 << 20))
 
-        def flavor(kind: str, memory: int, specs: dict[str, str]) -> str:
-            return self.client.flavor(f'{name}-{kind}', memory, specs)
+        def flavor(
+            kind: str, memory: int, specs: dict[str, str], vcpus: int = 1
+        ) -> str:
+            return self.client.flavor(f'{name}-{kind}', memory, specs, vcpus)
 
         huge = {'hw:mem_page_size': '2048'}
         self.floating = flavor('floating', 2 * PAGES, {})
@@ -56,6 +58,9 @@ class Lab:
         self.small_page_memory = 96
         self.small_page = flavor(
             'small-page', self.small_page_memory, {'hw:numa_nodes': '1'}
+        )
+        self.two_cells = flavor(
+            'two-cells', 2 * PAGES, {'hw:numa_nodes': '2'}, vcpus=2
         )
 
 
@@ -78,6 +83,26 @@ def lab() -> Lab:
             _failure = exc
             raise
     return _lab
+
+
+def start_host(name: str) -> None:
+    """Start a host that was not started with the lab.
+
+    :raises LabError: it does not start
+    """
+    try:
+        lab().stack.start_host(name)
+    except BaseException:
+        lab().failed = True
+        raise
+
+
+def stop_host(name: str) -> None:
+    """Stop a host, and have Nova forget it.
+
+    :raises LabError: something is left
+    """
+    lab().stack.stop_host(name)
 
 
 def _find() -> Lab | None:

@@ -84,8 +84,10 @@ class Client:
         self._rest.call('glance', 'PUT', f'/v2/images/{made["id"]}/file', data)
         return str(made['id'])
 
-    def flavor(self, name: str, memory: int, specs: dict[str, str]) -> str:
-        """Make a flavor with one CPU.
+    def flavor(
+        self, name: str, memory: int, specs: dict[str, str], vcpus: int = 1
+    ) -> str:
+        """Make a flavor.
 
         :param memory: MiB
         :param specs: extra specs
@@ -93,7 +95,14 @@ class Client:
         made = self.nova(
             'POST',
             '/flavors',
-            {'flavor': {'name': name, 'ram': memory, 'vcpus': 1, 'disk': 1}},
+            {
+                'flavor': {
+                    'name': name,
+                    'ram': memory,
+                    'vcpus': vcpus,
+                    'disk': 1,
+                }
+            },
         )['flavor']
         if specs:
             self.nova(

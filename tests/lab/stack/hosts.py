@@ -22,7 +22,9 @@ import sys
 import uuid
 
 from tests.lab.stack import (
+    cells,
     errors,
+    hugepages,
     layout,
     namespace,
     plan,
@@ -85,8 +87,8 @@ class ComputeHost:
         """
         top = self._layout.host(self.name, 'libvirt')
         for name in _FOLDERS:
-            (top / name).mkdir(parents=True)
-        (top / 'etc' / 'qemu').mkdir()
+            (top / name).mkdir(parents=True, exist_ok=True)
+        (top / 'etc' / 'qemu').mkdir(exist_ok=True)
         (top / 'etc' / 'qemu.conf').write_text(_QEMU_CONF)
         (top / 'etc' / 'libvirtd.conf').write_text(
             _LIBVIRTD_CONF.format(
@@ -99,6 +101,10 @@ class ComputeHost:
             known = pathlib.Path('/etc', name).read_text()
             (top / name).write_text(known + line)
             binds.append((str(top / name), f'/etc/{name}'))
+        if self.host.cells:
+            tree = self._layout.host(self.name, 'node')
+            cells.write(tree, self.host.cells, hugepages.cpus())
+            binds.append((str(tree), cells.PLACE))
         size = self.host.hugetlbfs_size
         spec = {
             'hostname': self.name,

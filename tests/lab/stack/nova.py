@@ -33,6 +33,9 @@ CELL_CONDUCTOR = 'nova-conductor-cell1'
 # What they write once they take requests.
 _READY = 'Join ServiceGroup membership for this service'
 
+# What they write before an exception that nobody handles.
+_FAILED = ' CRITICAL nova '
+
 
 class Nova:
     """An API, two conductors, a scheduler, and a nova-compute per host.
@@ -135,19 +138,41 @@ class Nova:
         else:
             raise errors.LabError(f'{service} is not started by itself')
 
-    def run_with(self, service: str, overrides: plan.Options) -> None:
-        """Have a service run with some options, and wait for it.
+    def run_with(self, overrides: dict[str, plan.Options]) -> None:
+        """Have services run with some options, and wait for them.
 
-        It is started anew only if it does not run, or runs with others.
+        They are started anew only if they do not run, or run with others.
 
-        :param overrides: what differs from the plan
-        :raises LabError: it does not start
+        :param overrides: by service, what differs from the plan
+        :raises LabError: one of them does not start
         """
-        former = self._file(service).read_text()
-        wanted = self.configure(service, overrides).read_text()
-        if wanted != former or self._processes.pid(service) is None:
-            self._processes.stop([service])
-            self._wait_ready(service, lambda: self.start(service))
+        changed = []
+        for service, options in overrides.items():
+            former = self._file(service).read_text()
+            wanted = self.configure(service, options).read_text()
+            if wanted != former or self._processes.pid(service) is None:
+                changed.append(service)
+        self._processes.stop(changed)
+        ready = {service: self._ready_again(service) for service in changed}
+        for service in changed:
+            self.start(service)
+        for service in changed:
+            self._processes.wait_for(service, ready[service])
+
+    def start_in_vain(self, service: str) -> str:
+        """Start a service, and wait for the line that says why it fails.
+
+        :raises LabError: there is none
+        """
+        written = self._written(service)
+
+        def found() -> list[str]:
+            lines = written().splitlines()
+            return [line for line in lines if _FAILED in line]
+
+        self.start(service)
+        self._processes.wait_for(service, lambda: bool(found()))
+        return found()[0]
 
     def reload_scheduler(self, overrides: plan.Options) -> None:
         """Send SIGHUP to the scheduler, and wait until it has read on it.
@@ -156,23 +181,44 @@ class Nova:
         :raises LabError: it did not
         """
         self.configure(SCHEDULER, overrides)
-        self._wait_ready(SCHEDULER, lambda: self._processes.hang_up(SCHEDULER))
+        ready = self._ready_again(SCHEDULER)
+        self._processes.hang_up(SCHEDULER)
+        self._processes.wait_for(SCHEDULER, ready)
 
-    def _wait_ready(self, service: str, begin: Callable[[], None]) -> None:
+    def _ready_again(self, service: str) -> Callable[[], bool]:
+        """Whether a service has become ready since this was called."""
+        written = self._written(service)
+        return lambda: _READY in written()
+
+    def _written(self, service: str) -> Callable[[], str]:
+        """What a service has written since this was called."""
         path = self._basics.layout.log(service)
-        written = path.stat().st_size
+        size = path.stat().st_size
 
-        def ready() -> bool:
+        def written() -> str:
             with path.open('rb') as log:
-                log.seek(written)
-                return _READY.encode() in log.read()
+                log.seek(size)
+                return log.read().decode(errors='replace')
 
-        begin()
-        self._processes.wait_for(service, ready)
+        return written
 
     def map_hosts(self) -> None:
         """Let the API know the hosts that have come up."""
         self._manage('nova')('cell_v2', 'discover_hosts')
+
+    def forget(self, client: rest.Rest, host: str) -> None:
+        """Have Nova know nothing of a host whose nova-compute is stopped."""
+        path = '/v2.1/os-services'
+        headers = {'X-OpenStack-Nova-API-Version': '2.53'}
+        found = client.call(
+            'nova', 'GET', f'{path}?host={host}', headers=headers
+        )
+        for service in found['services']:
+            client.call(
+                'nova', 'DELETE', f'{path}/{service["id"]}', headers=headers
+            )
+        # With another one it is another host if it is ever started again.
+        self._basics.layout.host(host, 'compute_id').unlink(missing_ok=True)
 
     def _start(
         self, name: str, program: str, path: pathlib.Path, *before: str

@@ -83,7 +83,9 @@ def compute(
     :param path: the file that these options go to
     """
     layout = basics.layout
-    shared, dedicated = hugepages.cpus()
+    shared, dedicated = map(str, hugepages.cpus())
+    if host.cells:  # each has one of the two, and none is to lack shared ones
+        shared, dedicated = f'{shared},{dedicated}', ''
     privsep = pathlib.Path(sys.executable).parent / 'privsep-helper'
     return plan.merge(
         _common(basics),

@@ -20,7 +20,9 @@ A plan is a JSON file. Every part of it may be left out::
         "hosts": {
             NAME: {
                 "options": {SECTION: {OPTION: VALUE}},
-                "hugetlbfs_size": "64M"
+                "hugetlbfs_size": "64M",
+                "cells": [{"mib": 2048}, {"mib": 2048}],
+                "started": true
             }
         }
     }
@@ -30,6 +32,11 @@ NUMA node 0, which all of its hosts share. ``nova`` holds options of every
 Nova service, ``options`` those of one host's nova-compute. A value that is a
 list gives the option once for each of its elements. ``hugetlbfs_size`` bounds
 what the guests of one host can take from the shared pool.
+
+A host that has ``cells`` shows these instead of the machine's NUMA nodes, one
+for each of the two CPUs that guests may use, with so much memory and no huge
+page. They are pretended: guests whose memory is on the first one only can run.
+A host that is not ``started`` with the lab is there for tests to start.
 """
 
 import dataclasses
@@ -53,12 +60,16 @@ class Host:
     :param address: a loopback address of its own
     :param options: of its nova-compute
     :param hugetlbfs_size: as mount(8) takes it; empty for no limit
+    :param cells: MiB of each pretended NUMA cell; empty for none
+    :param started: whether it is started with the lab
     """
 
     name: str
     address: str
     options: Options
     hugetlbfs_size: str
+    cells: tuple[int, ...]
+    started: bool
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -94,19 +105,24 @@ def parse(text: str) -> Plan:
         _known(raw, 'pages', 'nova', 'hosts')
         hosts = []
         for number, (name, host) in enumerate(raw.get('hosts', {}).items(), 1):
-            _known(host, 'options', 'hugetlbfs_size')
+            _known(host, 'options', 'hugetlbfs_size', 'cells', 'started')
+            cells = host.get('cells', [])
+            for cell in cells:
+                _known(cell, 'mib')
             hosts.append(
                 Host(
                     name=name,
                     address=f'127.0.1.{number}',
                     options=host.get('options', {}),
                     hugetlbfs_size=host.get('hugetlbfs_size', ''),
+                    cells=tuple(int(cell['mib']) for cell in cells),
+                    started=bool(host.get('started', True)),
                 )
             )
         return Plan(
             int(raw.get('pages', 0)), raw.get('nova', {}), tuple(hosts)
         )
-    except (AttributeError, TypeError, ValueError) as exc:
+    except (AttributeError, KeyError, TypeError, ValueError) as exc:
         raise errors.LabError(f'not a plan: {exc}') from exc
 
 
