@@ -539,17 +539,43 @@ class RoomTest(RoomTestCase):
         )
         self.assert_room(0, host)
 
+
+class ReportedRoomTest(RoomTest):
+    """The same of a host that has reported its small pages, as all do."""
+
+    def host(self, *cells, **values):
+        cells = cells or (samples.host_cell(0), samples.host_cell(1))
+        total = sum(
+            pages.total * pages.size_kb
+            for cell in cells
+            for pages in cell.mempages
+            if pages.size_kb == samples.SMALL
+        )
+        text = samples.record_text(small_memory=total // 1024)
+        return super().host(*cells, **{'report': text, **values})
+
+    def test_cells_that_tell_of_no_pages(self):
+        """It is its own word that counts, if one guest more would do."""
+        host = self.host()
+        host.numa_topology.cells[1].mempages = []
+        self.assertIsNone(self.room(host, 16384 - 512))
+
+
+class AnyRoomTest(RoomTestCase):
     @hypothesis.given(
         st.integers(0, 4096),
         st.integers(0, 4096),
         st.integers(0, 20000),
-        st.sampled_from([None, REPORT]),
+        st.sampled_from(['nothing', 'no pages', 'pages']),
         st.sampled_from([1.0, 1.5, 16.0]),
     )
-    def test_what_is_left_is_never_below_zero(
-        self, huge, usage, used, text, ratio
-    ):
-        host = self.host(
+    def test_what_is_left_is_what_fits(self, huge, usage, used, says, ratio):
+        text = {
+            'nothing': None,
+            'no pages': REPORT,
+            'pages': samples.record_text(small_memory=8192 - 2 * huge),
+        }[says]
+        host = samples.host_state(
             samples.host_cell(0, huge=huge, memory_usage=usage),
             used=used,
             guests=2,
@@ -595,7 +621,11 @@ class CellRoomTest(RoomTestCase):
     """The floating cells of a host, which Nova does not see."""
 
     def host(self, cells=CELLS, **values):
-        report_of = {'reserved_cpus': 2, **values.pop('reported', {})}
+        report_of = {
+            'reserved_cpus': 2,
+            'small_memory': 16384,
+            **values.pop('reported', {}),
+        }
         return samples.host_state(
             samples.host_cell(0, huge=2048),
             report=samples.record_text('cell', cells=cells, **report_of),

@@ -450,6 +450,14 @@ class CellTest(ReporterTestCase):
         )
         self.assertEqual(16384, record.small_memory)
 
+    def test_before_they_are_known_nothing_is_confined(self):
+        """And a record of cells that names none would be no sound one."""
+        self.flags(isolation='cell', floating_cells='1')
+        self.start()
+        record = self.report()
+        self.assertEqual(isolation.Isolation.NONE, record.isolation)
+        self.assertIsNone(record.floating_cells)
+
     def test_affined_guests_that_are_there_take_of_it(self):
         guest = self.add(CELL(1000))
         guest.numa_topology.cells[0].id = 1
