@@ -171,7 +171,7 @@ class Nova:
             return [line for line in lines if _FAILED in line]
 
         self.start(service)
-        self._processes.wait_for(service, lambda: bool(found()))
+        self._processes.wait_for(service, lambda: bool(found()), 60)
         return found()[0]
 
     def reload_scheduler(self, overrides: plan.Options) -> None:

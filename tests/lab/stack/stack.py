@@ -174,9 +174,11 @@ class Stack:
         """
         host = self.hosts[name]
         self.processes.stop([name])
-        self._nova.forget(rest.Rest(self.basics), name)
-        self.processes.stop([host.libvirtd])
-        host.clear()
+        try:
+            self._nova.forget(rest.Rest(self.basics), name)
+        finally:
+            self.processes.stop([host.libvirtd])
+            host.clear()
 
     def run_with(self, overrides: dict[str, plan.Options]) -> None:
         """Have Nova run as the plan says but for some options.
