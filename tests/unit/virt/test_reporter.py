@@ -100,7 +100,8 @@ class ReporterTestCase(base.TestCase):
             topology = hardware.numa_fit_instance_to_host(
                 self.tracked(self.topology()), topology, {}, limits=limits
             )
-            assert topology is not None
+            # Releases of Nova place guests unlike.
+            hypothesis.assume(topology is not None)
         cpus = sum(len(cell.cpuset | cell.pcpuset) for cell in cells)
         memory = sum(cell.memory for cell in cells)
         return self.records.add(
