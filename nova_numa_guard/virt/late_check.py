@@ -19,6 +19,7 @@ from typing import Any, NoReturn
 from nova import exception
 from nova.compute import vm_states
 import nova.conf
+from nova.scheduler.client import report
 from oslo_log import log as logging
 
 from nova_numa_guard import admission, conf, guests, isolation
@@ -134,5 +135,26 @@ def _refuse(context: Any, instance: Any, host: str, why: str) -> NoReturn:
     if instance.vm_state == vm_states.BUILDING:
         # Of what Nova reschedules, only this is not taken for a failure of
         # the host (bug 1996732): nothing is wrong with it.
+        _return_allocation(context, instance)
         raise exception.GroupAffinityViolation(why)
     raise exception.ComputeResourcesUnavailable(reason=why)
+
+
+def _return_allocation(context: Any, instance: Any) -> None:
+    """Give back what placement holds for a build.
+
+    Nova does so as well if it builds the guest on another host, but not if it
+    may try none, as when an administrator has forced it onto this one.
+    """
+    try:
+        placement = report.report_client_singleton()
+        placement.delete_allocation_for_instance(
+            context, instance.uuid, force=True
+        )
+    except Exception as exc:
+        LOG.warning(
+            'The allocation of a guest that was refused could not be '
+            'returned, and is held until the server is deleted: %s',
+            exc,
+            instance=instance,
+        )

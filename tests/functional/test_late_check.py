@@ -277,3 +277,12 @@ class LateCheckTest(base.GuardTestCase):
             self.events(server, EVENT),
         )
         self.assertIn('Exceeded maximum number', server['fault']['message'])
+
+    def test_a_server_that_was_forced_keeps_no_allocation(self):
+        """Nova may try no other host for it, and leaves it in ERROR."""
+        server = self.force(
+            self.affined_flavor, 'host1', expected_state='ERROR'
+        )
+        self.assertEqual({}, self.allocations(server))
+        [(host, _)] = self.events(server, EVENT)
+        self.assertEqual('host1', host)

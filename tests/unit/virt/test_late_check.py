@@ -13,7 +13,9 @@
 """The late check, on Nova's own Instance and on records of its database."""
 
 import contextlib
+from unittest import mock
 
+import fixtures
 from nova import exception
 from nova.compute import task_states, vm_states
 from oslo_utils.fixture import uuidsentinel as uuids
@@ -30,6 +32,13 @@ class LateCheckTestCase(base.TestCase):
         self.flags(isolation='host')
         self.records = self.useFixture(records.Records())
         self.events = self.useFixture(records.EventRecorder())
+        self.placement = mock.Mock()
+        self.useFixture(
+            fixtures.MonkeyPatch(
+                'nova.scheduler.client.report.report_client_singleton',
+                lambda: self.placement,
+            )
+        )
         self.check = late_check.LateCheck()
         self.context = samples.context()
 
@@ -131,6 +140,23 @@ class BuildTest(LateCheckTestCase):
             'floating guests present: 2, 2560 MiB',
             event['details'],
         )
+
+    def test_its_allocation_is_returned(self):
+        """Nova would keep that of one that it may build nowhere else."""
+        self.settled()
+        guest = self.guest(CELL())
+        self.assert_build_refused(guest)
+        self.placement.delete_allocation_for_instance.assert_called_once_with(
+            self.context, guest.uuid, force=True
+        )
+
+    def test_an_allocation_that_cannot_be_returned(self):
+        self.settled()
+        self.placement.delete_allocation_for_instance.side_effect = (
+            exception.AllocationDeleteFailed(consumer_uuid='x', error='why')
+        )
+        self.assert_build_refused(self.guest(CELL()))
+        self.assertIn('could not be returned', self.log.at('WARNING')[-1])
 
     def test_an_event_that_cannot_be_written(self):
         self.events.failure = RuntimeError('no database')
