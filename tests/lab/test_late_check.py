@@ -40,6 +40,7 @@ class LateCheckTest(base.LabTestCase):
         self.assertEqual('', huge.host)
         # There is no other host that Nova may try, so it says why.
         self.assertIn(FOUND, huge.fault)
+        self.assertEqual({}, self.client.allocations(huge.uuid))
         self.assert_refused_by_the_first(huge)
 
     @base.run_with(
