@@ -55,14 +55,15 @@ class NUMAGuardFilter(filters.BaseHostFilter):
                 '"none": it keeps kinds apart only where an aggregate or a '
                 'compute asks for it'
             )
-        if (
-            CONF.numa_guard.isolation_on_moves == 'prefer'
-            and _WEIGHER not in CONF.filter_scheduler.weight_classes
-        ):
+        weighs = (
+            _WEIGHER in CONF.filter_scheduler.weight_classes
+            and CONF.numa_guard.weight_multiplier > 0
+        )
+        if CONF.numa_guard.isolation_on_moves == 'prefer' and not weighs:
             LOG.warning(
                 '[numa_guard] isolation_on_moves is "prefer", but %s is not '
-                'among the weight_classes: guests that move will be mixed '
-                'where they need not',
+                'among the weight_classes, or weight_multiplier is 0: guests '
+                'that move will be mixed where they need not',
                 _WEIGHER,
             )
 
