@@ -55,6 +55,7 @@ class NUMAGuardFilter(filters.BaseHostFilter):
                 '"none": it keeps kinds apart only where an aggregate or a '
                 'compute asks for it'
             )
+            return
         weighs = (
             _WEIGHER in CONF.filter_scheduler.weight_classes
             and CONF.numa_guard.weight_multiplier > 0
