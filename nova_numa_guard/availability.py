@@ -67,12 +67,14 @@ class Shortage:
     :param page_size: KiB
     :param needed: pages
     :param available: pages, fewer than needed
+    :param free: pages of the pool, whatever else bounds what is available
     """
 
     node: int
     page_size: int
     needed: int
     available: int
+    free: int = dataclasses.field(default=0, compare=False)
 
     def __str__(self) -> str:
         return (
@@ -117,9 +119,12 @@ def shortages(
         size = need.page_size
         if size not in left:
             left[size] = host_wide(pools, size, bounds.get(size, Bound()))
-        available = min(free.get((need.node, size), 0), left[size])
+        in_pool = free.get((need.node, size), 0)
+        available = min(in_pool, left[size])
         if need.pages > available:
-            found.append(Shortage(need.node, size, need.pages, available))
+            found.append(
+                Shortage(need.node, size, need.pages, available, in_pool)
+            )
         left[size] -= min(need.pages, available)
     return tuple(found)
 

@@ -30,6 +30,9 @@ from nova_numa_guard import availability, sets
 
 LOG = logging.getLogger(__name__)
 
+# KiB, of this machine.
+SMALL_PAGE = os.sysconf('SC_PAGESIZE') // units.Ki
+
 _NODE = re.compile(r'node(\d+)')
 _PAGES = re.compile(r'hugepages-(\d+)kB')
 _MOUNT_SIZE = re.compile(r'(?:^|,)pagesize=(\d+[KMG])(?:,|$)')

@@ -22,7 +22,14 @@ from oslo_config import cfg
 from nova_numa_guard.conf import compute, isolation, scheduler
 from nova_numa_guard.conf.live import LiveOption
 
-__all__ = ['GROUP', 'OPTS', 'LiveOption', 'list_opts', 'register_opts']
+__all__ = [
+    'GROUP',
+    'OPTS',
+    'LiveOption',
+    'list_opts',
+    'register_opts',
+    'validate',
+]
 
 GROUP = cfg.OptGroup(
     'numa_guard',

@@ -103,14 +103,6 @@ def judge_room(
 ) -> isolation.Verdict | None:
     """Why a guest without a topology has no room; None if it has."""
     need = rooms.Need(spec_obj.memory_mb, spec_obj.vcpus)
-    if record and not record.floating_cells and record.small_memory:
-        # Mostly there is room even if no affined guest had huge pages; to
-        # look at each cell's pages takes longer than all the rest.
-        affined = max(0, _tied(host_state))
-        least = record.small_memory - record.correction.reserved_memory
-        ratio = _ratio(host_state.ram_allocation_ratio)
-        if (least - affined) * ratio >= need.memory + present.untied.memory:
-            return None
     capacity = capacity_of(host_state, record)
     if capacity is None:
         return None
@@ -142,13 +134,6 @@ def capacity_of(
         max(0, memory - reserved),
         ram_allocation_ratio=_ratio(host_state.ram_allocation_ratio),
     )
-
-
-def _tied(host_state: Any) -> int:
-    """MiB that affined guests have in the cells that Nova sees."""
-    topology = host_state.numa_topology
-    cells = topology.cells if topology else ()
-    return sum(cell.memory_usage for cell in cells)
 
 
 def _small_memory(host_state: Any, record: report.Report | None) -> int | None:

@@ -31,8 +31,6 @@ from nova_numa_guard.scheduler import host_states
 CONF = nova.conf.CONF
 LOG = logging.getLogger(__name__)
 
-_MODES = {'enforce': True, 'warn': False}
-
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Judgement:
@@ -84,7 +82,7 @@ class Judge:
                 and host_states.is_move(spec_obj)
             ),
             configured=isolation.Isolation(CONF.numa_guard.isolation),
-            enforce=_MODES[self._mode.value],
+            enforce=self._mode.value == 'enforce',
             mixed_hosts=isolation.MixedHosts(self._mixed_hosts.value),
         )
 

@@ -45,8 +45,11 @@ class FloatingCells:
     def __init__(self, kernel: pools.Kernel) -> None:
         self.kernel = kernel
         self.confinement: confinement.Confinement | None = None
-        self._nodes: frozenset[int] = frozenset()
         self._complained: set[str] = set()
+
+    @property
+    def _nodes(self) -> frozenset[int]:
+        return self.confinement.nodes if self.confinement else frozenset()
 
     def settle(self, topology: Any) -> None:
         """Read the configuration, once the host's topology is known.
@@ -71,7 +74,6 @@ class FloatingCells:
                 f'[numa_guard] isolation by cell is not possible: '
                 f'{"; ".join(problems)}'
             )
-        self._nodes = nodes
         self.confinement = confinement.Confinement(
             nodes,
             cells.cpus(nodes, host),

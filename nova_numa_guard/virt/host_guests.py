@@ -23,8 +23,7 @@ from nova import exception, objects
 from nova.compute import task_states, vm_states
 from nova.objects import fields
 
-from nova_numa_guard import census, guests
-from nova_numa_guard.virt import page_check
+from nova_numa_guard import census, guests, pools
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -51,9 +50,22 @@ def describe(
         small_memory=tuple(
             (cell.id, cell.memory)
             for cell in (topology.cells if topology else ())
-            if not cell.pagesize or cell.pagesize <= page_check.SMALL_PAGE
+            if not cell.pagesize or cell.pagesize <= pools.SMALL_PAGE
         ),
         arriving=arriving,
+    )
+
+
+def is_rebuild_in_place(instance: Any, host: str) -> bool:
+    """Whether Nova has destroyed the guest already to build it anew here.
+
+    Nova takes it for granted that such a spawn does not lack resources, and
+    would drop the allocation. An evacuation spawns in the same task state,
+    while the instance still names the host that it comes from.
+    """
+    return bool(
+        instance.task_state == task_states.REBUILD_SPAWNING
+        and instance.host == host
     )
 
 
@@ -77,9 +89,7 @@ def find(context: Any, host: str, node: str) -> list[Found]:
     incoming = {
         migration.instance_uuid
         for migration in migrations
-        if migration.dest_compute == host
-        and migration.source_compute != host
-        and not _is_evacuation(migration)
+        if migration.dest_compute == host and migration.source_compute != host
     }
     found = []
     for instance in instances:
@@ -124,7 +134,7 @@ def _of_migration(
         return  # it failed, and the guest is in another one
     if _is_evacuation(migration):
         is_starting = instance.task_state in task_states.rebuild_states
-        if is_incoming and instance.host != host and is_starting:
+        if is_incoming and is_starting:
             topology = instance.numa_topology
             if context is not None:
                 topology = context.new_numa_topology

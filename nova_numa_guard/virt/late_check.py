@@ -23,7 +23,7 @@ from nova.scheduler.client import report
 from oslo_log import log as logging
 
 from nova_numa_guard import admission, conf, guests, isolation
-from nova_numa_guard.virt import host_guests, page_check, refusal
+from nova_numa_guard.virt import host_guests, refusal
 
 CONF = nova.conf.CONF
 LOG = logging.getLogger(__name__)
@@ -65,7 +65,7 @@ class LateCheck:
         """
         if (
             CONF.numa_guard.isolation != isolation.Isolation.HOST.value
-            or page_check.is_rebuild_in_place(instance, host)
+            or host_guests.is_rebuild_in_place(instance, host)
         ):
             yield
             return

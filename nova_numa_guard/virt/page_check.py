@@ -12,25 +12,21 @@
 
 """Ask the kernel for the huge pages of a guest that is about to be built."""
 
-from collections.abc import Iterable
-import os
 import time
 from typing import Any, NoReturn
 
 from nova import exception
-from nova.compute import task_states
 import nova.conf
 from oslo_log import log as logging
 from oslo_utils import units
 
 from nova_numa_guard import availability, conf, guests, pools, refusals
-from nova_numa_guard.virt import refusal
+from nova_numa_guard.virt import host_guests, refusal
 
 CONF = nova.conf.CONF
 LOG = logging.getLogger(__name__)
 
 EVENT = 'compute_numa_guard_page_check'
-SMALL_PAGE = os.sysconf('SC_PAGESIZE') // units.Ki
 
 
 class PageCheck:
@@ -73,7 +69,7 @@ class PageCheck:
                 shortage,
                 instance=instance,
             )
-        elif is_rebuild_in_place(instance, host):
+        elif host_guests.is_rebuild_in_place(instance, host):
             LOG.warning(
                 'Starting although the kernel lacks pages, because the '
                 'rebuild has removed the guest already; QEMU may fail: %s',
@@ -81,24 +77,13 @@ class PageCheck:
                 instance=instance,
             )
         else:
-            self._remember(short)
+            # Told to the scheduler, until they have more.
+            self._refused.add(
+                {(s.node, s.page_size): s.free for s in short},
+                time.time(),
+                CONF.numa_guard.refusal_ttl,
+            )
             refuse(context, instance, host, shortage)
-
-    def _remember(self, short: Iterable[availability.Shortage]) -> None:
-        """Tell the scheduler of the pools, until they have more."""
-        wanted = {(shortage.node, shortage.page_size) for shortage in short}
-        try:
-            free = {
-                (pool.node, pool.page_size): pool.free
-                for pool in self.kernel.pools()
-            }
-        except pools.UnreadableError:
-            free = {}
-        self._refused.add(
-            {pool: free.get(pool, 0) for pool in wanted},
-            time.time(),
-            CONF.numa_guard.refusal_ttl,
-        )
 
     def _shortages(self, instance: Any) -> tuple[availability.Shortage, ...]:
         """The pools that are too small; empty if none is."""
@@ -144,20 +129,7 @@ def page_needs(instance: Any) -> tuple[guests.PageNeed, ...]:
             )
             for cell in (topology.cells if topology else ())
         ),
-        SMALL_PAGE,
-    )
-
-
-def is_rebuild_in_place(instance: Any, host: str) -> bool:
-    """Whether Nova has destroyed the guest already to build it anew here.
-
-    Nova takes it for granted that such a spawn does not lack resources, and
-    would drop the allocation. An evacuation spawns in the same task state,
-    while the instance still names the host that it comes from.
-    """
-    return bool(
-        instance.task_state == task_states.REBUILD_SPAWNING
-        and instance.host == host
+        pools.SMALL_PAGE,
     )
 
 

@@ -174,9 +174,10 @@ class Reporter:
         was, self._mixed = self._mixed, present.mixed
         if not self._mixed or was or CONF.numa_guard.isolation != by_host:
             return
-        most = isolation.dominant(present, self._check.last)
         minority = sorted(
-            guest.uuid for guest in here if guest.kind not in (most, None)
+            guest.uuid
+            for guest in here
+            if guest.kind not in (self._check.last, None)
         )
         LOG.warning(
             'NUMA guard: this host holds both kinds of guest, floating ones '

@@ -78,6 +78,10 @@ class PreferTest(MovesCase):
         self.start_host('host3', base.pages(4096, huge=1024))
         third = self.boot(self.kinds['floating'], host='host3')
         self.assertEqual('host3', self.host_of(third))
+        # host2 has more memory free; likes would be together by their weight
+        # if that counted for more.
+        self.flags(ram_weight_multiplier=1000.0, group='filter_scheduler')
+        self.flags(weight_multiplier=0.01, group='numa_guard')
         self.take_down('host1')
         for server in self.floating:
             self._evacuate_server(server, expected_host='host3')

@@ -23,7 +23,7 @@ import ddt
 
 from tests.functional import base
 
-SEQUENCES = int(os.environ.get('NUMA_GUARD_SEQUENCES', 4))
+SEQUENCES = int(os.environ.get('NUMA_GUARD_SEQUENCES', 2))
 # In one test: its log has to fit into what stestr keeps of it.
 CHUNK = 10
 STEPS = 8
@@ -57,6 +57,12 @@ class RandomTest(base.GuardTestCase):
     @ddt.data(*range(0, SEQUENCES, CHUNK))
     def test_sequences(self, first):
         for seed in range(first, min(first + CHUNK, SEQUENCES)):
+            self.sequence(seed)
+
+    def test_without_the_weigher(self):
+        """Which keeps the kinds apart while there are few guests."""
+        self.flags(weight_multiplier=0.0, group='numa_guard')
+        for seed in range(3):
             self.sequence(seed)
 
     def sequence(self, seed):

@@ -14,7 +14,7 @@
 
 from nova import context, objects
 
-from nova_numa_guard import domain, guests
+from nova_numa_guard import domain, guests, pools
 from nova_numa_guard.virt import page_check
 from tests.functional import base
 
@@ -232,7 +232,7 @@ class NeedsTest(base.GuardTestCase):
                 page_check.page_needs(instance),
                 guests.page_needs(
                     domain.read_cells(self.xml[server['id']]),
-                    page_check.SMALL_PAGE,
+                    pools.SMALL_PAGE,
                 ),
                 specs,
             )

@@ -15,6 +15,8 @@
 import dataclasses
 import pathlib
 
+from nova_numa_guard import sets
+
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Mapping:
@@ -52,18 +54,26 @@ def mappings(pid: int) -> list[Mapping]:
     ]
 
 
-def allowed_nodes(pid: int) -> set[str]:
+def allowed_nodes(pid: int) -> set[frozenset[int]]:
     """The nodes that the threads of a process may take memory from.
 
-    It is one list for each kind of thread, as proc_pid_status(5) has them.
+    It is one set for each kind of thread.
     """
-    found = set()
-    for task in pathlib.Path(f'/proc/{pid}/task').iterdir():
-        for line in (task / 'status').read_text().splitlines():
-            name, _, value = line.partition(':')
-            if name == 'Mems_allowed_list':
-                found.add(value.strip())
-    return found
+    threads = pathlib.Path(f'/proc/{pid}/task').iterdir()
+    return {allowed(thread, 'Mems') for thread in threads}
+
+
+def allowed(folder: pathlib.Path, what: str) -> frozenset[int]:
+    """Where a thread may run, or take memory from.
+
+    :param folder: of the process or the thread, below /proc
+    :param what: Cpus or Mems, as proc_pid_status(5) has them
+    """
+    for line in (folder / 'status').read_text().splitlines():
+        name, _, value = line.partition(':')
+        if name == f'{what}_allowed_list':
+            return sets.parse(value)
+    raise AssertionError(f'{folder} has no {what}_allowed_list')
 
 
 def _parse(line: str, ends: dict[str, int]) -> Mapping:

@@ -43,7 +43,7 @@ class FloatingCellsTest(base.LabTestCase):
         (vcpu,) = self.domain(server).iterfind('./vcpu')
         self.assertEqual(str(first), vcpu.get('cpuset'))
         pid = self.host(base.THIRD).qemu_pid(server.domain)
-        self.assertEqual({'0'}, memory.allowed_nodes(pid))
+        self.assertEqual({frozenset({0})}, memory.allowed_nodes(pid))
         self.assertEqual([], self.warnings(base.THIRD))
         self.assertEqual([], self.logged(base.THIRD, ' ERROR nova'))
 

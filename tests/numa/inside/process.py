@@ -14,7 +14,6 @@
 
 import pathlib
 
-from nova_numa_guard import sets
 from tests.lab import memory
 
 
@@ -30,7 +29,7 @@ class Process:
 
     def allowed_nodes(self) -> frozenset[int]:
         """Where the kernel may take memory for it from."""
-        return _allowed(self._folder, 'Mems')
+        return memory.allowed(self._folder, 'Mems')
 
     def vcpus(self) -> list[pathlib.Path]:
         """The folders of the threads that are its vCPUs."""
@@ -51,12 +50,12 @@ class Process:
 
 def allowed_nodes(thread: pathlib.Path) -> frozenset[int]:
     """Where the kernel may take memory for a thread from."""
-    return _allowed(thread, 'Mems')
+    return memory.allowed(thread, 'Mems')
 
 
 def allowed_cpus(thread: pathlib.Path) -> frozenset[int]:
     """Where a thread may run."""
-    return _allowed(thread, 'Cpus')
+    return memory.allowed(thread, 'Cpus')
 
 
 def last_cpu(thread: pathlib.Path) -> int:
@@ -64,11 +63,3 @@ def last_cpu(thread: pathlib.Path) -> int:
     # The second field is a name in parentheses, with anything in it.
     fields = (thread / 'stat').read_text().rpartition(')')[2].split()
     return int(fields[36])
-
-
-def _allowed(folder: pathlib.Path, what: str) -> frozenset[int]:
-    for line in (folder / 'status').read_text().splitlines():
-        name, _, value = line.partition(':')
-        if name == f'{what}_allowed_list':
-            return sets.parse(value)
-    raise AssertionError(f'{folder} has no {what}_allowed_list')

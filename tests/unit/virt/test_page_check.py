@@ -21,7 +21,7 @@ import oslo_messaging
 from oslo_utils.fixture import uuidsentinel as uuids
 
 from nova_numa_guard import fixture, guests, pools, refusals
-from nova_numa_guard.virt import page_check
+from nova_numa_guard.virt import host_guests, page_check
 from tests.unit import base, samples
 from tests.unit.virt import records
 
@@ -225,7 +225,7 @@ class RememberTest(PageCheckTestCase):
         self.assertEqual([], self.remembered(free=17))
 
     def test_pools_that_cannot_be_read_any_more(self):
-        """The refusal stands, and lasts until there is any page."""
+        """The refusal stands, with what was read when it was made."""
         kernel = self.machine.kernel
         known = kernel.pools
         with mock.patch.object(
@@ -237,8 +237,15 @@ class RememberTest(PageCheckTestCase):
             ],
         ):
             self.refused(self.guest())
-        self.assertEqual([(0, 2048)], self.remembered())
-        self.assertEqual([], self.remembered(free=1))
+        self.assertEqual([(0, 2048)], self.remembered(free=16))
+        self.assertEqual([], self.remembered(free=17))
+
+    def test_a_pool_that_others_have_mapped(self):
+        """Its free pages count, not those that were available of them."""
+        self.machine.set_bound(2048, reserved=70)
+        self.refused(self.guest())
+        self.assertEqual([(0, 2048)], self.remembered(free=16))
+        self.assertEqual([], self.remembered(free=17))
 
     def test_what_is_not_refused_is_not_remembered(self):
         self.spawn(self.guest(task_state=task_states.REBUILD_SPAWNING))
@@ -395,7 +402,7 @@ class PageNeedsTest(base.TestCase):
         self.assertEqual((), page_check.page_needs(samples.instance()))
 
     def test_the_small_page_of_this_machine(self):
-        self.assertIn(page_check.SMALL_PAGE, (4, 16, 64))
+        self.assertIn(pools.SMALL_PAGE, (4, 16, 64))
 
 
 class RebuildInPlaceTest(base.TestCase):
@@ -409,5 +416,5 @@ class RebuildInPlaceTest(base.TestCase):
         ):
             instance = samples.instance(task_state=state, host=host)
             self.assertIs(
-                expected, page_check.is_rebuild_in_place(instance, 'this')
+                expected, host_guests.is_rebuild_in_place(instance, 'this')
             )
