@@ -284,7 +284,7 @@ class GuardTestCase(base.ServersTestBase):
         return self.api.get_server(server['id'])['OS-EXT-SRV-ATTR:host']
 
     def events(self, server, name='compute_numa_guard_page_check'):
-        """The refusals of a server, the earliest first: (host, details)."""
+        """The refusals of a server by the second: (host, details)."""
         found = []
         for action in self.api.get_instance_actions(server['id']):
             detail = self.api.api_get(

@@ -74,7 +74,7 @@ class RefusalTest(base.LabTestCase):
         server = self.boot(self.lab.huge_pinned, status='ERROR')
 
         refusals = self.refusals(server, EVENT)
-        self.assertEqual([*left], [event.host for event in refusals])
+        self.assertCountEqual(left, [event.host for event in refusals])
         for event in refusals:
             text = shortage(left[event.host])
             self.assertIn(text, event.details)

@@ -199,7 +199,10 @@ class Client:
         return False
 
     def events(self, uuid: str) -> list[Event]:
-        """What hosts have done for a server, oldest first."""
+        """What hosts have done for a server, oldest first.
+
+        Those of one second are in no order: Nova tells no smaller time.
+        """
         path = f'/servers/{uuid}/os-instance-actions'
         found = []
         for action in self.nova('GET', path)['instanceActions']:
