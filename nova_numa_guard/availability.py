@@ -60,6 +60,33 @@ class Bound:
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
+class Claim:
+    """Huge pages that a running guest may use, whether it has touched them.
+
+    :param uuid: of the guest
+    :param domain_id: of libvirt; a guest that is started anew has another
+    :param name: of the libvirt domain
+    :param needs: pages bound to a host node, at most one entry per pool
+    :param anywhere: pages that no host node is named for, as (page size in
+        KiB, pages)
+    """
+
+    uuid: str
+    domain_id: int
+    name: str
+    needs: tuple[guests.PageNeed, ...] = ()
+    anywhere: tuple[tuple[int, int], ...] = ()
+
+    def pages(self, node: int, page_size: int) -> int:
+        """How many pages of one pool it may use."""
+        return sum(
+            need.pages
+            for need in self.needs
+            if (need.node, need.page_size) == (node, page_size)
+        )
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
 class Shortage:
     """A pool that cannot hold what a guest needs from it.
 
