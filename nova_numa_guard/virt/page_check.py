@@ -9,19 +9,28 @@
 # WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
 # License for the specific language governing permissions and limitations
 # under the License.
+"""Ask the kernel for the pages of a guest that is about to start."""
 
-"""Ask the kernel for the huge pages of a guest that is about to be built."""
-
+from collections.abc import Iterable
+import dataclasses
 import time
-from typing import Any, NoReturn
+from typing import Any
 
 from nova import exception
 import nova.conf
 from oslo_log import log as logging
-from oslo_utils import units
 
-from nova_numa_guard import availability, conf, guests, pools, refusals
-from nova_numa_guard.virt import host_guests, refusal
+from nova_numa_guard import (
+    availability,
+    conf,
+    guests,
+    look,
+    pools,
+    refusals,
+    reservations,
+    standing,
+)
+from nova_numa_guard.virt import refusal
 
 CONF = nova.conf.CONF
 LOG = logging.getLogger(__name__)
@@ -29,118 +38,232 @@ LOG = logging.getLogger(__name__)
 EVENT = 'compute_numa_guard_page_check'
 
 
-class PageCheck:
-    """The check of huge pages on one compute host.
+@dataclasses.dataclass(frozen=True, slots=True)
+class Terms:
+    """What is to become of a start for which there are no pages.
 
-    :param kernel: where the figures come from
+    :param mode: enforce, warn or off
+    :param option: that said so
+    :param is_restart: of a guest that this host has already
+    :param excuse: why it is not refused, whatever the mode; empty if it is
+    """
+
+    mode: str
+    option: str
+    is_restart: bool = False
+    excuse: str = ''
+
+    @property
+    def refuses(self) -> bool:
+        return self.mode == 'enforce' and not self.excuse
+
+
+class PageCheck:
+    """The check of pages on one compute host, and its promises.
+
+    :param lookout: where the figures come from
     :param refused: where a refusal is remembered
     """
 
     def __init__(
-        self, kernel: pools.Kernel, refused: refusals.Refusals
+        self, lookout: look.Lookout, refused: refusals.Refusals
     ) -> None:
-        self.kernel = kernel
+        self.reservations = reservations.Reservations()
+        self._lookout = lookout
         self._refused = refused
         self._mode = conf.LiveOption(CONF, 'page_check')
+        self._on_restart = conf.LiveOption(CONF, 'page_check_on_restart')
+        self._complaints: set[str] = set()
 
     @property
     def mode(self) -> str:
         """What [numa_guard] page_check says: enforce, warn or off."""
         return self._mode.value
 
-    def before_spawn(self, context: Any, instance: Any, host: str) -> None:
-        """Refuse a guest that the host has no pages for.
+    def terms(self, is_restart: bool, excuse: str = '') -> Terms:
+        """What the options say now."""
+        if is_restart:
+            return Terms(
+                self._on_restart.value, 'page_check_on_restart', True, excuse
+            )
+        return Terms(self._mode.value, 'page_check', False, excuse)
+
+    def promise(
+        self,
+        context: Any,
+        instance: Any,
+        host: str,
+        needs: tuple[guests.PageNeed, ...],
+        terms: Terms,
+        patience: float,
+        insist: bool = False,
+    ) -> reservations.Reservation:
+        """Promise an instance its pages until they are released.
 
         :param host: the name of this compute host
-        :raises nova.exception.ComputeResourcesUnavailable: the build goes to
-            the next host
+        :param needs: not empty
+        :param patience: seconds to wait at most
+        :param insist: wait as well for pages that are not there
+        :raises nova.exception.ComputeResourcesUnavailable: they are not there
         """
-        mode = self.mode
-        if mode == 'off':
-            return
-        short = self._shortages(instance)
-        if not short:
-            return
-        shortage = '; '.join(map(str, short))
-        if mode == 'warn':
-            LOG.warning(
-                'Starting although the kernel lacks pages, because '
-                '[numa_guard] page_check is "warn"; QEMU may fail: %s',
-                shortage,
-                instance=instance,
-            )
-        elif host_guests.is_rebuild_in_place(instance, host):
-            LOG.warning(
-                'Starting although the kernel lacks pages, because the '
-                'rebuild has removed the guest already; QEMU may fail: %s',
-                shortage,
-                instance=instance,
-            )
-        else:
-            # Told to the scheduler, until they have more.
-            self._refused.add(
-                {(s.node, s.page_size): s.free for s in short},
-                time.time(),
-                CONF.numa_guard.refusal_ttl,
-            )
-            refuse(context, instance, host, shortage)
+        asked = _Question(self, needs, terms)
+        found = self.reservations.promise(
+            instance.uuid,
+            needs,
+            asked,
+            patience,
+            domain_id=(
+                self._domain_id(instance.uuid) if terms.is_restart else None
+            ),
+            always=not terms.refuses,
+            insist=insist,
+        )
+        self._answer(context, instance, host, terms, asked, found)
+        return found
 
-    def _shortages(self, instance: Any) -> tuple[availability.Shortage, ...]:
-        """The pools that are too small; empty if none is."""
-        needs = page_needs(instance)
-        if not needs:
-            return ()
-        sizes = {need.page_size for need in needs}
+    def recover(
+        self,
+        context: Any,
+        instance: Any,
+        host: str,
+        reservation: reservations.Reservation,
+        needs: tuple[guests.PageNeed, ...],
+        terms: Terms,
+        patience: float,
+    ) -> None:
+        """See that what was promised is there, and wait for it if it is not.
+
+        :raises nova.exception.ComputeResourcesUnavailable: it is not
+        """
+        asked = _Question(self, needs, terms)
+        found = self.reservations.recover(reservation, asked, patience)
+        self._answer(context, instance, host, terms, asked, found)
+
+    def shortage(
+        self, instance: Any, needs: tuple[guests.PageNeed, ...]
+    ) -> str:
+        """What lacks for a guest that will not start now; empty if nothing."""
+        asked = _Question(self, needs, self.terms(is_restart=False))
+        promises = self.reservations.promises
+        figures = asked(promises)
+        if figures is None:
+            return ''
+        outcome = standing.judge(instance.uuid, needs, promises, figures)
+        if outcome.verdict is standing.Verdict.SHORT:
+            return _text(outcome.shortages)
+        return ''
+
+    def figures(
+        self,
+        needs: Iterable[guests.PageNeed],
+        promises: tuple[standing.Promise, ...],
+    ) -> standing.Figures | None:
+        """What the kernel and libvirt say; None if they cannot be read."""
         try:
-            found = [p for size in sizes for p in self.kernel.pools(size)]
-            known = {pool.page_size for pool in found}
-            bounds = {size: self.kernel.bound(size) for size in known}
+            return self._lookout.figures(needs, promises)
         except pools.UnreadableError as exc:
-            LOG.warning(
-                'Huge pages are not checked, and the guest may fail to '
-                'start: %s',
-                exc,
-                instance=instance,
-            )
-            return ()
-        short = availability.shortages(needs, found, bounds)
-        if short and all(
-            availability.may_overcommit(bounds.get(s.page_size)) for s in short
-        ):
+            if str(exc) not in self._complaints:
+                self._complaints.add(str(exc))
+                LOG.warning(
+                    'Pages are not checked, and guests may fail to start: %s',
+                    exc,
+                )
+            return None
+
+    def _domain_id(self, uuid: str) -> int | None:
+        for claim in self._lookout.running():
+            if claim.uuid == uuid:
+                return claim.domain_id
+        return None
+
+    def _answer(
+        self,
+        context: Any,
+        instance: Any,
+        host: str,
+        terms: Terms,
+        asked: '_Question',
+        found: reservations.Reservation,
+    ) -> None:
+        outcome = found.outcome
+        if outcome is None or outcome.verdict is standing.Verdict.FITS:
+            return
+        shortage = _text(outcome.shortages)
+        if outcome.verdict is standing.Verdict.OVERCOMMITS:
             LOG.warning(
                 'Starting although the pools are too small, because the '
                 'kernel may add to them (nr_overcommit_hugepages): %s',
-                '; '.join(map(str, short)),
+                shortage,
                 instance=instance,
             )
-            return ()
-        return short
-
-
-def page_needs(instance: Any) -> tuple[guests.PageNeed, ...]:
-    """The huge pages that a claimed instance needs, by pool."""
-    topology = instance.numa_topology
-    return guests.page_needs(
-        (
-            guests.GuestCell(
-                node=cell.id,
-                memory=cell.memory * units.Ki,
-                page_size=cell.pagesize,
+        elif terms.refuses:
+            if found.waited >= 1:
+                shortage += f' (after {found.waited:.0f} s)'
+            self._refused.add(
+                asked.free(outcome.shortages),
+                time.time(),
+                CONF.numa_guard.refusal_ttl,
             )
-            for cell in (topology.cells if topology else ())
-        ),
-        pools.SMALL_PAGE,
-    )
+            raise _refuse(context, instance, host, shortage)
+        else:
+            LOG.warning(
+                'Starting although the kernel lacks pages, because %s; QEMU '
+                'may fail: %s',
+                terms.excuse
+                or f'[numa_guard] {terms.option} is "{terms.mode}"',
+                shortage,
+                instance=instance,
+            )
 
 
-def refuse(context: Any, instance: Any, host: str, shortage: str) -> NoReturn:
-    """Log a refusal, make it an event of the instance action, and raise it.
+class _Question:
+    """What reservations.Reservations asks, and the last answer to it."""
 
-    :raises nova.exception.ComputeResourcesUnavailable:
-    """
+    def __init__(
+        self,
+        check: PageCheck,
+        needs: tuple[guests.PageNeed, ...],
+        terms: Terms,
+    ) -> None:
+        self._check = check
+        self._needs = needs
+        self._is_off = terms.mode == 'off'
+        self._last: standing.Figures | None = None
+
+    def __call__(
+        self, promises: tuple[standing.Promise, ...]
+    ) -> standing.Figures | None:
+        if self._is_off:
+            return None
+        self._last = self._check.figures(self._needs, promises)
+        return self._last
+
+    def free(
+        self, shortages: Iterable[availability.Shortage]
+    ) -> dict[standing.Key, int]:
+        """Free pages of the pools that are too small."""
+        free = {
+            (pool.node, pool.page_size): pool.free
+            for pool in (self._last.pools if self._last else ())
+        }
+        return {
+            key: free.get(key, 0)
+            for short in shortages
+            for key in ((short.node, short.page_size),)
+        }
+
+
+def _text(shortages: Iterable[availability.Shortage]) -> str:
+    return '; '.join(map(str, shortages))
+
+
+def _refuse(
+    context: Any, instance: Any, host: str, shortage: str
+) -> exception.ComputeResourcesUnavailable:
+    """Log a refusal, and make it an event of the instance action."""
     LOG.warning('Refused to start: %s', shortage, instance=instance)
     unavailable = exception.ComputeResourcesUnavailable(reason=shortage)
     refusal.record(
         context, instance, host, EVENT, unavailable.format_message()
     )
-    raise unavailable
+    return unavailable
