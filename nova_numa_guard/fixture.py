@@ -35,6 +35,7 @@ class KernelFixture(fixtures.Fixture):
     def _setUp(self) -> None:
         self.root = pathlib.Path(self.useFixture(fixtures.TempDir()).path)
         self.kernel = pools.Kernel(self.root)
+        self.addCleanup(self.kernel.close)
         self._write('proc/self/mounts', '')
 
     def set_pool(

@@ -12,6 +12,8 @@
 
 """The fixture that shows another machine's kernel files."""
 
+import os
+
 from nova_numa_guard import availability, fixture
 from tests.unit import base
 
@@ -38,6 +40,22 @@ class KernelFixtureTest(base.TestCase):
         self.machine.steal(0, 2048, 30)
         [pool] = self.machine.kernel.pools()
         self.assertEqual((64, 2), (pool.total, pool.free))
+
+    def test_its_files_are_closed_with_it(self):
+        other = fixture.KernelFixture()
+        with other:
+            other.set_pool(0, 2048, 1, 1)
+            other.kernel.pools()
+            root = os.path.realpath(other.root)
+            self.assertTrue(self.open_below(root))
+        self.assertFalse(self.open_below(root))
+
+    def open_below(self, root):
+        return [
+            number
+            for number in os.listdir('/proc/self/fd')
+            if os.path.realpath(f'/proc/self/fd/{number}').startswith(root)
+        ]
 
     def test_machines_are_apart(self):
         other = self.useFixture(fixture.KernelFixture())

@@ -13,7 +13,10 @@
 """The kernel's files, as they are and as they should not be."""
 
 import os
+import shutil
+from unittest import mock
 
+import fixtures
 import hypothesis
 from hypothesis import strategies as st
 
@@ -115,6 +118,55 @@ class PoolsTest(PoolsTestCase):
         self.assertEqual(
             [availability.Pool(0, 2048, 9, 3, 1)], self.kernel.pools()
         )
+
+    def test_files_stay_open(self):
+        self.machine.set_pool(0, 2048, 8, 8)
+        self.machine.set_bound(2048)
+        opens = self.useFixture(
+            fixtures.MockPatchObject(os, 'open', wraps=os.open)
+        ).mock
+        for _ in range(2):
+            self.kernel.pools()
+            self.kernel.bound(2048)
+            self.assertEqual(5, opens.call_count)
+        self.kernel.close()
+        self.kernel.pools()
+        self.assertEqual(8, opens.call_count)
+
+    def test_nodes_and_sizes_come_and_go(self):
+        """Also for a call that asks for one size."""
+        self.machine.set_pool(0, 2048, 8, 8)
+        for size in (None, 2048):
+            self.assertEqual(1, len(self.kernel.pools(size)))
+            self.machine.set_pool(1, 2048, 8, 8)
+            self.assertEqual((0, 1), self.kernel.nodes())
+            self.assertEqual(2, len(self.kernel.pools(size)))
+            self.machine.set_pool(1, 65536, 8, 8)
+            self.assertEqual(1, len(self.kernel.pools(65536)))
+            shutil.rmtree(self.machine.root / NODES / 'node1')
+            self.assertEqual(1, len(self.kernel.pools(size)))
+            self.assertEqual([], self.kernel.pools(65536))
+            self.assertEqual((0,), self.kernel.nodes())
+
+    def test_a_node_that_goes_while_it_is_read(self):
+        """Its open files then say ENODEV, and its folder is no longer."""
+        self.machine.set_pool(0, 2048, 8, 8)
+        self.kernel.pools()
+        listdir = os.listdir
+
+        def late(folder):
+            entries = listdir(folder)
+            if str(folder).endswith('hugepages'):
+                shutil.rmtree(folder)
+            return entries
+
+        with (
+            mock.patch.object(os, 'listdir', late),
+            mock.patch.object(os, 'pread', side_effect=OSError(19, '')),
+        ):
+            self.assert_unreadable(
+                f'{POOL}/nr_hugepages', 'No such file', self.kernel.pools
+            )
 
     def test_no_folder_of_nodes(self):
         self.assert_unreadable(
