@@ -15,6 +15,7 @@
 It needs the library ``fixtures``, which the guard itself does not.
 """
 
+from collections.abc import Mapping
 import pathlib
 
 import fixtures
@@ -65,6 +66,46 @@ class KernelFixture(fixtures.Fixture):
         name = f'{self._pool(node, page_size)}/free_hugepages'
         free = int((self.root / name).read_text())
         self._write(name, free - pages)
+
+    def set_process(
+        self,
+        name: str,
+        pid: int,
+        held: Mapping[tuple[int, int], int] | None = None,
+    ) -> None:
+        """Make the QEMU process of a running libvirt domain, or change it.
+
+        :param name: of the domain
+        :param held: huge pages that the process has touched, by host node and
+            page size in KiB; a memory backend bound to the node for each
+        """
+        lines = [
+            '55d0c8a00000 default file=/usr/bin/qemu-system-x86_64'
+            ' mapped=812 active=0 N0=812 kernelpagesize_kB=4',
+            '55d0ca3f1000 default heap'
+            ' anon=2410 dirty=2410 N0=2410 kernelpagesize_kB=4',
+            # A policy of two words, in transparent huge pages.
+            '7ef000000000 prefer (many):0'
+            ' anon=1024 dirty=1024 N0=1000 N1=24 kernelpagesize_kB=4',
+        ]
+        for index, ((node, size), pages) in enumerate((held or {}).items()):
+            file = (
+                f'/dev/hugepages{size}/libvirt/qemu/1-{name}'
+                f'/qemu_back_mem._objects_ram-node{index}.Ab{index:04}'
+                r'\040(deleted)'
+            )
+            line = f'7f{index:04x}000000 bind:{node} file={file} huge'
+            if pages:
+                line += f' dirty={pages} N{node}={pages}'
+                line += f' kernelpagesize_kB={size}'
+            lines.append(line)
+        lines += [
+            '7fff8a000000 default file=/usr/lib/libc.so.6',
+            '7fffc1000000 default stack'
+            ' anon=9 dirty=9 N0=9 kernelpagesize_kB=4',
+        ]
+        self._write(f'run/libvirt/qemu/{name}.pid', pid)
+        self._write(f'proc/{pid}/numa_maps', '\n'.join(lines))
 
     @staticmethod
     def _pool(node: int, page_size: int) -> str:

@@ -139,6 +139,19 @@ class Kernel:
         """
         return processes.allowed_nodes(self._root, name)
 
+    def held(self, name: str) -> dict[tuple[int, int], int]:
+        """The huge pages that a running guest's process has touched.
+
+        The kernel walks the page tables of the whole process for it: with
+        small pages in them that takes long, and is not for every start. It
+        takes the right to trace the process.
+
+        :param name: of the libvirt domain, on the system's own libvirt
+        :returns: pages, by the host's node and page size in KiB
+        :raises UnreadableError:
+        """
+        return processes.held(self._root, name)
+
     def _mount_free(self, page_size: int) -> int | None:
         """Pages that hugetlbfs mounts may still give out; None: no limit.
 

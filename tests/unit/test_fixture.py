@@ -41,6 +41,19 @@ class KernelFixtureTest(base.TestCase):
         [pool] = self.machine.kernel.pools()
         self.assertEqual((64, 2), (pool.total, pool.free))
 
+    def test_a_process(self):
+        held = {(0, 2048): 36, (1, 1048576): 2}
+        self.machine.set_process('instance-00000001', 4711, held)
+        self.assertEqual(held, self.machine.kernel.held('instance-00000001'))
+        self.machine.set_process('instance-00000001', 4711)
+        self.assertEqual({}, self.machine.kernel.held('instance-00000001'))
+
+    def test_processes_are_apart(self):
+        self.machine.set_process('one', 1, {(0, 2048): 1})
+        self.machine.set_process('two', 2, {(0, 2048): 2})
+        self.assertEqual({(0, 2048): 1}, self.machine.kernel.held('one'))
+        self.assertEqual({(0, 2048): 2}, self.machine.kernel.held('two'))
+
     def test_its_files_are_closed_with_it(self):
         other = fixture.KernelFixture()
         with other:
