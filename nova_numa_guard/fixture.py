@@ -67,6 +67,43 @@ class KernelFixture(fixtures.Fixture):
         free = int((self.root / name).read_text())
         self._write(name, free - pages)
 
+    def set_memory(
+        self,
+        node: int,
+        total: int,
+        free: int,
+        file_cache: int = 0,
+        shared: int = 0,
+        reclaimable: int = 0,
+    ) -> None:
+        """Set the memory of a node, in KiB.
+
+        :param file_cache: of files, which the kernel can drop
+        :param shared: tmpfs, which it cannot; beside file_cache, although
+            the kernel's FilePages counts both
+        :param reclaimable: what the kernel has in slabs and can drop
+        """
+        lines = {
+            'MemTotal': total,
+            'MemFree': free,
+            'MemUsed': total - free,
+            'Active(file)': file_cache,
+            'Inactive(anon)': shared,
+            'FilePages': file_cache + shared,
+            'Shmem': shared,
+            'KReclaimable': reclaimable,
+            'Slab': reclaimable,
+            'SReclaimable': reclaimable,
+        }
+        text = [
+            f'Node {node} {f"{name}:":<15} {kib:8} kB'
+            for name, kib in lines.items()
+        ]
+        text.append(f'Node {node} HugePages_Total: {0:5}')
+        self._write(
+            f'sys/devices/system/node/node{node}/meminfo', '\n'.join(text)
+        )
+
     def set_process(
         self,
         name: str,

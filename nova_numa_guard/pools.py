@@ -36,6 +36,7 @@ SMALL_PAGE = os.sysconf('SC_PAGESIZE') // units.Ki
 _NODE = re.compile(r'node(\d+)')
 _PAGES = re.compile(r'hugepages-(\d+)kB')
 _MOUNT_SIZE = re.compile(r'(?:^|,)pagesize=(\d+[KMG])(?:,|$)')
+_MEMORY = re.compile(r'^Node [0-9]+ (\w+): +([0-9]+) kB$', re.M)
 _ESCAPE = re.compile(r'\\([0-7]{3})')
 
 UnreadableError = files.UnreadableError
@@ -104,6 +105,40 @@ class Kernel:
                     )
                 )
         return found
+
+    def small_pool(self, node: int) -> availability.Pool:
+        """The small pages of a node, for a guest that is bound to it.
+
+        Free is what the kernel can give without swapping: what MemAvailable
+        in Documentation/filesystems/proc.rst begins with, but of one node,
+        and without the little that the kernel keeps for itself. FilePages
+        has tmpfs in it (Shmem), which cannot be dropped. Total has the pools
+        of huge pages in it.
+
+        :param node: id of the host's NUMA node
+        :raises UnreadableError:
+        """
+        path = f'{self._root}/sys/devices/system/node/node{node}/meminfo'
+        memory = dict(_MEMORY.findall(self._read(path)))
+        try:
+            total, free, cache, shared, slab = (
+                int(memory[line])
+                for line in (
+                    'MemTotal',
+                    'MemFree',
+                    'FilePages',
+                    'Shmem',
+                    'SReclaimable',
+                )
+            )
+        except KeyError as exc:
+            raise UnreadableError(path, f'it has no {exc.args[0]}') from exc
+        return availability.Pool(
+            node=node,
+            page_size=SMALL_PAGE,
+            total=total // SMALL_PAGE,
+            free=max(0, free + cache - shared + slab) // SMALL_PAGE,
+        )
 
     def bound(self, page_size: int) -> availability.Bound:
         """What limits a page size that the host knows, on the whole host.

@@ -41,6 +41,36 @@ class KernelFixtureTest(base.TestCase):
         [pool] = self.machine.kernel.pools()
         self.assertEqual((64, 2), (pool.total, pool.free))
 
+    def test_memory(self):
+        self.machine.set_memory(
+            16,
+            total=8192,
+            free=1024,
+            file_cache=640,
+            shared=320,
+            reclaimable=64,
+        )
+        pool = self.machine.kernel.small_pool(16)
+        self.assertEqual(
+            (8192, 1024 + 640 + 64),
+            (pool.total * pool.page_size, pool.free * pool.page_size),
+        )
+
+    def test_memory_in_the_kernels_own_format(self):
+        """Line by line as node_read_meminfo() in drivers/base/node.c."""
+        self.machine.set_memory(0, total=18573516, free=17200140, shared=8)
+        path = self.machine.root / 'sys/devices/system/node/node0/meminfo'
+        lines = path.read_text().split('\n')
+        for line in (
+            'Node 0 MemTotal:       18573516 kB',
+            'Node 0 MemUsed:         1373376 kB',
+            'Node 0 FilePages:             8 kB',
+            'Node 0 Shmem:                 8 kB',
+            'Node 0 SReclaimable:          0 kB',
+            'Node 0 HugePages_Total:     0',
+        ):
+            self.assertIn(line, lines)
+
     def test_a_process(self):
         held = {(0, 2048): 36, (1, 1048576): 2}
         self.machine.set_process('instance-00000001', 4711, held)
