@@ -57,10 +57,7 @@ def read_cells(xml: str) -> tuple[guests.GuestCell, ...]:
     """
     root = parse(xml)
     page_sizes = _page_sizes(root)
-    memory = {
-        int(cell.get('id', index)): _kib(cell.get('memory'), cell.get('unit'))
-        for index, cell in enumerate(root.iterfind('./cpu/numa/cell'))
-    }
+    memory = _cell_memory(root)
     return tuple(
         guests.GuestCell(
             node=int(memnode.get('nodeset', '')),
@@ -70,6 +67,56 @@ def read_cells(xml: str) -> tuple[guests.GuestCell, ...]:
         for memnode in root.iterfind('./numatune/memnode')
         if int(memnode.get('cellid', '')) in memory
     )
+
+
+def read_claim(
+    xml: str, small_page: int, default_page: int | None = None
+) -> tuple[tuple[guests.PageNeed, ...], tuple[tuple[int, int], ...]]:
+    """The huge pages that a running domain may use, Nova's or another.
+
+    Those of a guest cell that is not bound to one host node, or of a domain
+    without guest cells, may come from any node.
+
+    :param xml: as libvirt prints it
+    :param small_page: the host's small page size in KiB
+    :param default_page: KiB of a page where ``<hugepages>`` names none, as it
+        does in no domain of Nova's; None leaves these out
+    :returns: pages by pool; and those of no certain node, as (page size in
+        KiB, pages)
+    :raises ValueError: this is not the XML of a domain
+    """
+    root = parse(xml)
+    backing = root.find('./memoryBacking/hugepages')
+    if backing is None:
+        return (), ()
+    memory, sizes = _cell_memory(root), _page_sizes(root)
+    if not memory:
+        whole, page = root.find('./memory'), backing.find('page')
+        if whole is None:
+            raise ValueError('the domain has no <memory>')
+        memory = {0: _kib(whole.text, whole.get('unit'))}
+        if page is not None:
+            sizes = {0: _kib(page.get('size'), page.get('unit'))}
+    if default_page and backing.find('page') is None:
+        sizes = dict.fromkeys(memory, default_page)
+    nodes = {
+        int(memnode.get('cellid', '')): min(nodeset)
+        for memnode in root.iterfind('./numatune/memnode')
+        if memnode.get('mode', 'strict') in ('strict', 'restrictive')
+        and len(nodeset := sets.parse(memnode.get('nodeset', ''))) == 1
+    }
+    bound, loose = (
+        guests.page_needs(
+            (
+                guests.GuestCell(nodes.get(cell, -1), kib, sizes.get(cell))
+                for cell, kib in memory.items()
+                if (cell in nodes) is is_bound
+            ),
+            small_page,
+        )
+        for is_bound in (True, False)
+    )
+    return bound, tuple((need.page_size, need.pages) for need in loose)
 
 
 def apply(xml: str, policy: SmallPagePolicy) -> str:
@@ -185,6 +232,14 @@ def parse(xml: str) -> etree._Element:
     if root.tag != 'domain':
         raise ValueError(f'not the XML of a domain, but of a {root.tag!r}')
     return root
+
+
+def _cell_memory(root: etree._Element) -> dict[int, int]:
+    """KiB of each guest cell."""
+    return {
+        int(cell.get('id', index)): _kib(cell.get('memory'), cell.get('unit'))
+        for index, cell in enumerate(root.iterfind('./cpu/numa/cell'))
+    }
 
 
 def _page_sizes(root: etree._Element) -> dict[int, int]:

@@ -26,7 +26,7 @@ import re
 from oslo_log import log as logging
 from oslo_utils import strutils, units
 
-from nova_numa_guard import availability, sets
+from nova_numa_guard import availability, files, processes
 
 LOG = logging.getLogger(__name__)
 
@@ -36,28 +36,20 @@ SMALL_PAGE = os.sysconf('SC_PAGESIZE') // units.Ki
 _NODE = re.compile(r'node(\d+)')
 _PAGES = re.compile(r'hugepages-(\d+)kB')
 _MOUNT_SIZE = re.compile(r'(?:^|,)pagesize=(\d+[KMG])(?:,|$)')
-_THREAD = re.compile(r'(\d+)')
-_ALLOWED = re.compile(r'^Mems_allowed_list:[ \t]*(.*)$', re.M)
+_MEMORY = re.compile(r'^Node [0-9]+ (\w+): +([0-9]+) kB$', re.M)
 _ESCAPE = re.compile(r'\\([0-7]{3})')
 
-
-class UnreadableError(Exception):
-    """A file of the kernel is missing, or does not hold what it should.
-
-    :param path: the file
-    :param reason: in words
-    """
-
-    def __init__(self, path: pathlib.Path, reason: str) -> None:
-        super().__init__(f'cannot read {path}: {reason}')
-        self.path = path
-        self.reason = reason
+UnreadableError = files.UnreadableError
 
 
 class Kernel:
-    """The kernel's counts of huge pages, read anew at every call.
+    """The kernel's counts of pages, read anew at every call.
 
-    :param root: the folder below which ``sys`` and ``proc`` are
+    The files of sysfs stay open, see :class:`nova_numa_guard.files.KeptFiles`.
+    Folders are listed anew, which is cheap: a NUMA node or a page size that
+    comes or goes is seen at the next call. Threads may share a kernel.
+
+    :param root: the folder below which ``sys``, ``proc`` and ``run`` are
     """
 
     def __init__(
@@ -66,16 +58,23 @@ class Kernel:
         statvfs: Callable[[str], os.statvfs_result] = os.statvfs,
     ) -> None:
         self.root = pathlib.Path(root)
+        # As a string, because making paths would take most of the time.
+        self._root = str(self.root).rstrip('/')
+        self._files = files.KeptFiles()
         self._statvfs = statvfs
         self._unasked: set[str] = set()
+
+    def close(self) -> None:
+        """Let go of the files; the next call opens what it needs again."""
+        self._files.close()
 
     def nodes(self) -> tuple[int, ...]:
         """The ids of the host's NUMA nodes, which may be sparse.
 
         :raises UnreadableError:
         """
-        top = self.root / 'sys/devices/system/node'
-        found = self._numbers(top, _NODE)
+        top = f'{self._root}/sys/devices/system/node'
+        found = files.numbers(top, _NODE)
         if not found:
             raise UnreadableError(top, 'it lists no NUMA node')
         return found
@@ -90,22 +89,56 @@ class Kernel:
         """
         found = []
         for node in self.nodes():
-            top = self.root / f'sys/devices/system/node/node{node}/hugepages'
+            top = f'{self._root}/sys/devices/system/node/node{node}/hugepages'
             # On older kernels only nodes with memory have this folder.
-            for size in self._numbers(top, _PAGES, optional=True):
+            for size in files.numbers(top, _PAGES, optional=True):
                 if page_size not in (None, size):
                     continue
-                pool = top / f'hugepages-{size}kB'
+                pool = f'{top}/hugepages-{size}kB'
                 found.append(
                     availability.Pool(
                         node=node,
                         page_size=size,
-                        total=self._count(pool / 'nr_hugepages'),
-                        free=self._count(pool / 'free_hugepages'),
-                        surplus=self._count(pool / 'surplus_hugepages'),
+                        total=self._count(f'{pool}/nr_hugepages'),
+                        free=self._count(f'{pool}/free_hugepages'),
+                        surplus=self._count(f'{pool}/surplus_hugepages'),
                     )
                 )
         return found
+
+    def small_pool(self, node: int) -> availability.Pool:
+        """The small pages of a node, for a guest that is bound to it.
+
+        Free is what the kernel can give without swapping: what MemAvailable
+        in Documentation/filesystems/proc.rst begins with, but of one node,
+        and without the little that the kernel keeps for itself. FilePages
+        has tmpfs in it (Shmem), which cannot be dropped. Total has the pools
+        of huge pages in it.
+
+        :param node: id of the host's NUMA node
+        :raises UnreadableError:
+        """
+        path = f'{self._root}/sys/devices/system/node/node{node}/meminfo'
+        memory = dict(_MEMORY.findall(self._read(path)))
+        try:
+            total, free, cache, shared, slab = (
+                int(memory[line])
+                for line in (
+                    'MemTotal',
+                    'MemFree',
+                    'FilePages',
+                    'Shmem',
+                    'SReclaimable',
+                )
+            )
+        except KeyError as exc:
+            raise UnreadableError(path, f'it has no {exc.args[0]}') from exc
+        return availability.Pool(
+            node=node,
+            page_size=SMALL_PAGE,
+            total=total // SMALL_PAGE,
+            free=max(0, free + cache - shared + slab) // SMALL_PAGE,
+        )
 
     def bound(self, page_size: int) -> availability.Bound:
         """What limits a page size that the host knows, on the whole host.
@@ -113,10 +146,10 @@ class Kernel:
         :param page_size: KiB
         :raises UnreadableError:
         """
-        top = self.root / f'sys/kernel/mm/hugepages/hugepages-{page_size}kB'
+        top = f'{self._root}/sys/kernel/mm/hugepages/hugepages-{page_size}kB'
         return availability.Bound(
-            reserved=self._count(top / 'resv_hugepages'),
-            overcommit=self._count(top / 'nr_overcommit_hugepages'),
+            reserved=self._count(f'{top}/resv_hugepages'),
+            overcommit=self._count(f'{top}/nr_overcommit_hugepages'),
             mount_free=self._mount_free(page_size),
         )
 
@@ -125,8 +158,8 @@ class Kernel:
 
         :raises UnreadableError:
         """
-        path = self.root / 'proc/meminfo'
-        match = re.search(r'^SwapTotal: +(\d+) kB$', self._read(path), re.M)
+        path = f'{self._root}/proc/meminfo'
+        match = re.search(r'^SwapTotal: +(\d+) kB$', files.read(path), re.M)
         if match is None:
             raise UnreadableError(path, 'it has no SwapTotal')
         return int(match[1])
@@ -139,25 +172,20 @@ class Kernel:
         :param name: of the libvirt domain, on the system's own libvirt
         :raises UnreadableError:
         """
-        pid = self._count(self.root / f'run/libvirt/qemu/{name}.pid')
-        tasks = self.root / f'proc/{pid}/task'
-        allowed: frozenset[int] = frozenset()
-        for task in self._numbers(tasks, _THREAD):
-            path = tasks / f'{task}/status'
-            try:
-                status = self._read(path)
-            except UnreadableError:
-                if task == pid or path.parent.exists():
-                    raise
-                continue  # a thread that has ended since
-            match = _ALLOWED.search(status)
-            if match is None:
-                raise UnreadableError(path, 'it has no Mems_allowed_list')
-            try:
-                allowed |= sets.parse(match[1])
-            except ValueError as exc:
-                raise UnreadableError(path, str(exc)) from exc
-        return allowed
+        return processes.allowed_nodes(self._root, name)
+
+    def held(self, name: str) -> dict[tuple[int, int], int]:
+        """The huge pages that a running guest's process has touched.
+
+        The kernel walks the page tables of the whole process for it: with
+        small pages in them that takes long, and is not for every start. It
+        takes the right to trace the process.
+
+        :param name: of the libvirt domain, on the system's own libvirt
+        :returns: pages, by the host's node and page size in KiB
+        :raises UnreadableError:
+        """
+        return processes.held(self._root, name)
 
     def _mount_free(self, page_size: int) -> int | None:
         """Pages that hugetlbfs mounts may still give out; None: no limit.
@@ -166,10 +194,10 @@ class Kernel:
         them libvirt takes is its own affair. One that may not be asked, such
         as another tool's in a folder of its own, limits nothing.
         """
-        mounts = self.root / 'proc/self/mounts'
+        mounts = f'{self._root}/proc/self/mounts'
         options = {
             _ESCAPE.sub(lambda octal: chr(int(octal[1], 8)), path): option
-            for line in self._read(mounts).split('\n')
+            for line in files.read(mounts).split('\n')
             if line.count(' ') >= 3
             for _, path, kind, option, *_ in (line.split(' '),)
             if kind == 'hugetlbfs'
@@ -198,36 +226,14 @@ class Kernel:
             limits.append(stat.f_bavail)
         return max(limits, default=None)
 
-    def _numbers(
-        self,
-        folder: pathlib.Path,
-        name: re.Pattern[str],
-        optional: bool = False,
-    ) -> tuple[int, ...]:
-        """The numbers in the names of a folder's entries, in order."""
-        try:
-            entries = os.listdir(folder)
-        except OSError as exc:
-            if optional and isinstance(exc, FileNotFoundError):
-                return ()
-            raise UnreadableError(folder, exc.strerror or str(exc)) from exc
-        matches = map(name.fullmatch, entries)
-        return tuple(sorted(int(match[1]) for match in matches if match))
+    def _count(self, path: str) -> int:
+        return files.number(path, self._read(path))
 
-    def _count(self, path: pathlib.Path) -> int:
-        text = self._read(path).strip()
-        if not (text.isascii() and text.isdigit()):
-            raise UnreadableError(
-                path, f'{text[:40]!r} is not a number of pages'
-            )
-        return int(text)
-
-    @staticmethod
-    def _read(path: pathlib.Path) -> str:
+    def _read(self, path: str) -> str:
         try:
-            return os.fsdecode(path.read_bytes())
+            return self._files.read(path)
         except OSError as exc:
-            raise UnreadableError(path, exc.strerror or str(exc)) from exc
+            raise files.unreadable(path, exc) from exc
 
 
 def _kib(text: str) -> int:

@@ -237,6 +237,94 @@ class ReadCellsTest(base.TestCase):
             self.assertRaises(ValueError, domain.read_cells, xml)
 
 
+class ReadClaimTest(base.TestCase):
+    """Pages by pool, and pages of no certain node."""
+
+    NODE_1 = '<memnode cellid="0" mode="strict" nodeset="1"/>'
+    TWO_MIB = '<page size="2048" nodeset="0"/>'
+
+    def claim(
+        self, page=TWO_MIB, numatune=NODE_1, kib=5120, extra='', default=None
+    ):
+        """Of a domain with one guest cell."""
+        xml = samples.domain_text(
+            backing=f'<hugepages>{page}</hugepages>',
+            numatune=numatune,
+            cells=kib and f'<cell id="0" memory="{kib}"/>',
+            extra=extra,
+        )
+        return domain.read_claim(xml, 4, default)
+
+    @hypothesis.given(CELLS)
+    def test_a_guest_of_novas_claims_what_it_needs(self, cells):
+        xml = samples.domain_xml(*cells)
+        for written in (xml, domain.apply(xml, Policy.LOCAL)):
+            self.assertEqual((needs(xml), ()), domain.read_claim(written, 4))
+
+    def test_cells_of_one_node_are_summed_and_ids_may_be_sparse(self):
+        self.assertEqual(
+            ((guests.PageNeed(17, 2048, 3),), ()),
+            domain.read_claim(
+                samples.domain_xml((17, 2048, 2048), (17, 4096, 2048)), 4
+            ),
+        )
+
+    def test_what_libvirt_prints(self):
+        self.assertEqual(
+            ((guests.PageNeed(0, 2048, 512),), ()),
+            domain.read_claim(samples.LIBVIRT_XML, 4),
+        )
+
+    def test_a_guest_without_huge_pages(self):
+        self.assertEqual(((), ()), domain.read_claim(samples.domain_xml(), 4))
+        self.assertEqual(((), ()), self.claim('<page size="4"/>'))
+
+    def test_begun_pages_are_whole_ones(self):
+        self.assertEqual(((guests.PageNeed(1, 2048, 3),), ()), self.claim())
+
+    def test_pages_of_no_certain_node(self):
+        for numatune in (
+            '',
+            '<memory mode="strict" nodeset="1"/>',
+            '<memnode cellid="0" mode="strict" nodeset="0-1"/>',
+            '<memnode cellid="0" mode="preferred" nodeset="1"/>',
+            '<memnode cellid="1" mode="strict" nodeset="1"/>',
+        ):
+            self.assertEqual(
+                ((), ((2048, 3),)), self.claim(numatune=numatune), numatune
+            )
+
+    def test_strict_is_the_mode_where_none_is_named(self):
+        bound = ((guests.PageNeed(1, 2048, 3),), ())
+        for mode in ('', 'mode="restrictive"'):
+            memnode = f'<memnode cellid="0" {mode} nodeset="1"/>'
+            self.assertEqual(bound, self.claim(numatune=memnode))
+
+    def test_no_guest_cells(self):
+        whole = '<memory unit="MiB">5</memory>'
+        for page in ('<page size="2048"/>', self.TWO_MIB):
+            self.assertEqual(
+                ((), ((2048, 3),)),
+                self.claim(page, numatune='', kib='', extra=whole),
+            )
+        self.assertRaises(ValueError, self.claim, kib='')
+
+    def test_a_page_size_that_is_not_named(self):
+        whole = '<memory>5120</memory>'
+        for default, pages in ((None, 0), (2048, 3), (1048576, 1)):
+            bound = (guests.PageNeed(1, default, pages),) if pages else ()
+            loose = ((default, pages),) if pages else ()
+            self.assertEqual((bound, ()), self.claim('', default=default))
+            self.assertEqual(
+                ((), loose),
+                self.claim('', '', kib='', extra=whole, default=default),
+            )
+
+    def test_this_is_no_domain(self):
+        for xml in ('', '<network/>', samples.LIBVIRT_XML[:-9]):
+            self.assertRaises(ValueError, domain.read_claim, xml, 4)
+
+
 class ApplyTest(base.TestCase):
     def assert_unchanged(self, xml):
         for policy in Policy:

@@ -13,7 +13,11 @@
 """The kernel's files, as they are and as they should not be."""
 
 import os
+import re
+import shutil
+from unittest import mock
 
+import fixtures
 import hypothesis
 from hypothesis import strategies as st
 
@@ -116,6 +120,57 @@ class PoolsTest(PoolsTestCase):
             [availability.Pool(0, 2048, 9, 3, 1)], self.kernel.pools()
         )
 
+    def test_files_stay_open(self):
+        self.machine.set_pool(0, 2048, 8, 8)
+        self.machine.set_bound(2048)
+        self.machine.set_memory(0, 1024, 1024)
+        opens = self.useFixture(
+            fixtures.MockPatchObject(os, 'open', wraps=os.open)
+        ).mock
+        for _ in range(2):
+            self.kernel.pools()
+            self.kernel.bound(2048)
+            self.kernel.small_pool(0)
+            self.assertEqual(6, opens.call_count)
+        self.kernel.close()
+        self.kernel.pools()
+        self.assertEqual(9, opens.call_count)
+
+    def test_nodes_and_sizes_come_and_go(self):
+        """Also for a call that asks for one size."""
+        self.machine.set_pool(0, 2048, 8, 8)
+        for size in (None, 2048):
+            self.assertEqual(1, len(self.kernel.pools(size)))
+            self.machine.set_pool(1, 2048, 8, 8)
+            self.assertEqual((0, 1), self.kernel.nodes())
+            self.assertEqual(2, len(self.kernel.pools(size)))
+            self.machine.set_pool(1, 65536, 8, 8)
+            self.assertEqual(1, len(self.kernel.pools(65536)))
+            shutil.rmtree(self.machine.root / NODES / 'node1')
+            self.assertEqual(1, len(self.kernel.pools(size)))
+            self.assertEqual([], self.kernel.pools(65536))
+            self.assertEqual((0,), self.kernel.nodes())
+
+    def test_a_node_that_goes_while_it_is_read(self):
+        """Its open files then say ENODEV, and its folder is no longer."""
+        self.machine.set_pool(0, 2048, 8, 8)
+        self.kernel.pools()
+        listdir = os.listdir
+
+        def late(folder):
+            entries = listdir(folder)
+            if str(folder).endswith('hugepages'):
+                shutil.rmtree(folder)
+            return entries
+
+        with (
+            mock.patch.object(os, 'listdir', late),
+            mock.patch.object(os, 'pread', side_effect=OSError(19, '')),
+        ):
+            self.assert_unreadable(
+                f'{POOL}/nr_hugepages', 'No such file', self.kernel.pools
+            )
+
     def test_no_folder_of_nodes(self):
         self.assert_unreadable(
             NODES, 'No such file or directory', self.kernel.nodes
@@ -204,6 +259,118 @@ class PoolsTest(PoolsTestCase):
         self.machine.set_pool(0, 2048, 8, 8)
         for root in (str(self.machine.root), self.machine.root):
             self.assertEqual(1, len(pools.Kernel(root).pools()))
+
+
+class SmallPoolTest(PoolsTestCase):
+    MEMINFO = f'{NODES}/node0/meminfo'
+    # As Linux 6.1 writes it, of a node with 100 huge pages of 2 MiB.
+    CONTENT = b"""\
+Node 0 MemTotal:        2013116 kB
+Node 0 MemFree:         1200008 kB
+Node 0 MemUsed:          813108 kB
+Node 0 SwapCached:            0 kB
+Node 0 Active:           300000 kB
+Node 0 Active(file):     200000 kB
+Node 0 FilePages:        400016 kB
+Node 0 Mapped:            10728 kB
+Node 0 Shmem:             50004 kB
+Node 0 KReclaimable:      99999 kB
+Node 0 Slab:              88888 kB
+Node 0 SReclaimable:      20000 kB
+Node 0 SUnreclaim:        68888 kB
+Node 0 ShmemHugePages:    77777 kB
+Node 0 FileHugePages:     66666 kB
+Node 0 HugePages_Total:   100
+Node 0 HugePages_Free:    100
+"""
+
+    def setUp(self):
+        super().setUp()
+        self.machine.set_memory(0, 1024, 1024)
+
+    def free(self, **lines):
+        """KiB, with these changed in the file."""
+        content = self.CONTENT
+        for name, kib in lines.items():
+            content, count = re.subn(
+                rb' %b: +\d+ kB' % name.encode(),
+                b' %b: %8d kB' % (name.encode(), kib),
+                content,
+            )
+            self.assertEqual(1, count)
+        self.write(self.MEMINFO, content)
+        return self.kernel.small_pool(0).free * pools.SMALL_PAGE
+
+    def test_what_can_be_given_to_a_bound_guest(self):
+        page = pools.SMALL_PAGE
+        kib = 1200008 + 400016 - 50004 + 20000
+        self.assertEqual(kib // page * page, self.free())
+        self.assertEqual(
+            availability.Pool(
+                node=0, page_size=page, total=2013116 // page, free=kib // page
+            ),
+            self.kernel.small_pool(0),
+        )
+
+    def test_each_line(self):
+        before = self.free()
+        for name, was, change in (
+            ('MemFree', 1200008, 640),
+            ('FilePages', 400016, 640),
+            ('Shmem', 50004, -640),
+            ('SReclaimable', 20000, 640),
+        ):
+            self.assertEqual(before + change, self.free(**{name: was + 640}))
+
+    def test_never_less_than_none(self):
+        """The kernel does not read its counters at one moment."""
+        self.assertEqual(
+            0, self.free(MemFree=0, FilePages=64, Shmem=128, SReclaimable=0)
+        )
+
+    def test_of_the_node(self):
+        self.machine.set_memory(16, 4096, 2048)
+        pool = self.kernel.small_pool(16)
+        self.assertEqual(16, pool.node)
+        self.assertEqual(4096 // pools.SMALL_PAGE, pool.total)
+        self.assertEqual(2048 // pools.SMALL_PAGE, pool.free)
+
+    def test_it_is_read_anew(self):
+        self.kernel.small_pool(0)
+        self.machine.set_memory(0, 1024, 512)
+        self.assertEqual(
+            512 // pools.SMALL_PAGE, self.kernel.small_pool(0).free
+        )
+
+    def test_a_node_that_the_host_does_not_have(self):
+        self.assert_unreadable(
+            f'{NODES}/node9/meminfo', 'No such file', self.kernel.small_pool, 9
+        )
+
+    def test_a_missing_line(self):
+        for name in (
+            b'MemTotal',
+            b'MemFree',
+            b'FilePages',
+            b'Shmem',
+            b'SReclaimable',
+        ):
+            line = b'Node 0 %b:' % name
+            for instead in (b'Node 0 Other:', b'Node 0 ', b'%b:' % name):
+                self.write(self.MEMINFO, self.CONTENT.replace(line, instead))
+                self.assert_unreadable(
+                    self.MEMINFO,
+                    f'no {name.decode()}',
+                    self.kernel.small_pool,
+                    0,
+                )
+
+    def test_junk(self):
+        for junk in (b'', b'\xff', b'Node 0 MemTotal: -1 kB\n', b'0\n'):
+            self.write(self.MEMINFO, junk)
+            self.assert_unreadable(
+                self.MEMINFO, 'no MemTotal', self.kernel.small_pool, 0
+            )
 
 
 class SwapTest(PoolsTestCase):
