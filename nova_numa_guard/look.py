@@ -42,6 +42,7 @@ class Kernel(Protocol):
 class Lookout:
     """One compute host's figures.
 
+    :param kernel: of the host
     :param running: tells the guests that run
     :param configured: pages that Nova must leave to others, by pool
     """
@@ -52,9 +53,9 @@ class Lookout:
         running: Callable[[], tuple[availability.Claim, ...]],
         configured: Mapping[standing.Key, int],
     ) -> None:
-        self._kernel = kernel
+        self.kernel = kernel
         self.running = running
-        self._configured = configured
+        self.configured = configured
         self._reserved_before: dict[int, int] = {}
 
     def figures(
@@ -75,7 +76,7 @@ class Lookout:
         held = {}
         for claim in standing.to_look_at(promises, figures):
             try:
-                held[claim.uuid] = self._kernel.held(claim.name)
+                held[claim.uuid] = self.kernel.held(claim.name)
             except pools.UnreadableError:
                 continue  # it has ended, or may not be looked at
         return self._read(needs, held) if held else figures
@@ -87,18 +88,18 @@ class Lookout:
     ) -> standing.Figures:
         sizes = {need.page_size for need in needs}
         small = {n.node for n in needs if n.page_size <= pools.SMALL_PAGE}
-        found = [self._kernel.small_pool(node) for node in sorted(small)]
+        found = [self.kernel.small_pool(node) for node in sorted(small)]
         for size in sorted(sizes):
             if size > pools.SMALL_PAGE:
-                found += self._kernel.pools(size)
+                found += self.kernel.pools(size)
         bounds = {
-            pool.page_size: self._kernel.bound(pool.page_size)
+            pool.page_size: self.kernel.bound(pool.page_size)
             for pool in {p.page_size: p for p in found if not p.small}.values()
         }
         return standing.Figures(
             pools=tuple(found),
             bounds=bounds,
-            configured=self._configured,
+            configured=self.configured,
             claims=self.running(),
             held=held,
             reserved_before=self._reserved_before,

@@ -39,12 +39,13 @@ _PINNING_PORTS = frozenset(
 )
 
 
-def pages(instance: Any) -> tuple[guests.PageNeed, ...]:
-    """What a claimed instance needs, by pool.
+def pages(instance: Any, topology: Any) -> tuple[guests.PageNeed, ...]:
+    """What an instance needs with a topology that was claimed, by pool.
 
     Small pages are among it if the guest is bound to a node's strictly.
+
+    :param topology: nova.objects.InstanceNUMATopology, or None
     """
-    topology = instance.numa_topology
     if topology is None:
         return ()
     cells = [

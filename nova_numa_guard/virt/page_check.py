@@ -18,6 +18,7 @@ from typing import Any
 
 from nova import exception
 import nova.conf
+from nova.virt import hardware
 from oslo_log import log as logging
 
 from nova_numa_guard import (
@@ -30,7 +31,7 @@ from nova_numa_guard import (
     reservations,
     standing,
 )
-from nova_numa_guard.virt import refusal
+from nova_numa_guard.virt import claims, refusal
 
 CONF = nova.conf.CONF
 LOG = logging.getLogger(__name__)
@@ -61,15 +62,20 @@ class Terms:
 class PageCheck:
     """The check of pages on one compute host, and its promises.
 
-    :param lookout: where the figures come from
+    :param kernel: where the figures come from
+    :param running: where they come from of guests that run
     :param refused: where a refusal is remembered
     """
 
     def __init__(
-        self, lookout: look.Lookout, refused: refusals.Refusals
+        self,
+        kernel: look.Kernel,
+        running: claims.Claims,
+        refused: refusals.Refusals,
     ) -> None:
         self.reservations = reservations.Reservations()
-        self._lookout = lookout
+        self.lookout = look.Lookout(kernel, self._running, {})
+        self._claims = running
         self._refused = refused
         self._mode = conf.LiveOption(CONF, 'page_check')
         self._on_restart = conf.LiveOption(CONF, 'page_check_on_restart')
@@ -79,6 +85,18 @@ class PageCheck:
     def mode(self) -> str:
         """What [numa_guard] page_check says: enforce, warn or off."""
         return self._mode.value
+
+    def settle(self) -> None:
+        """Read what Nova has to leave to others.
+
+        :raises nova.exception.InvalidReservedMemoryPagesOption: it is not
+            what it should be; Nova would find that out later
+        """
+        self.lookout.configured = {
+            (node, int(size)): pages
+            for node, sizes in hardware.numa_get_reserved_huge_pages().items()
+            for size, pages in sizes.items()
+        }
 
     def terms(self, is_restart: bool, excuse: str = '') -> Terms:
         """What the options say now."""
@@ -139,19 +157,29 @@ class PageCheck:
         found = self.reservations.recover(reservation, asked, patience)
         self._answer(context, instance, host, terms, asked, found)
 
-    def shortage(
-        self, instance: Any, needs: tuple[guests.PageNeed, ...]
-    ) -> str:
-        """What lacks for a guest that will not start now; empty if nothing."""
-        asked = _Question(self, needs, self.terms(is_restart=False))
+    def look_only(
+        self,
+        context: Any,
+        instance: Any,
+        host: str,
+        needs: tuple[guests.PageNeed, ...],
+    ) -> None:
+        """Check an instance that will not start yet, and promise nothing.
+
+        :raises nova.exception.ComputeResourcesUnavailable: its pages are not
+            there
+        """
+        terms = self.terms(is_restart=False)
+        asked = _Question(self, needs, terms)
         promises = self.reservations.promises
         figures = asked(promises)
-        if figures is None:
-            return ''
-        outcome = standing.judge(instance.uuid, needs, promises, figures)
-        if outcome.verdict is standing.Verdict.SHORT:
-            return _text(outcome.shortages)
-        return ''
+        outcome = None
+        if figures is not None:
+            outcome = standing.judge(instance.uuid, needs, promises, figures)
+            if outcome.verdict is standing.Verdict.UNCERTAIN:
+                return
+        found = reservations.Reservation(instance.uuid, outcome, False)
+        self._answer(context, instance, host, terms, asked, found)
 
     def figures(
         self,
@@ -160,21 +188,38 @@ class PageCheck:
     ) -> standing.Figures | None:
         """What the kernel and libvirt say; None if they cannot be read."""
         try:
-            return self._lookout.figures(needs, promises)
+            return self.lookout.figures(needs, promises)
         except pools.UnreadableError as exc:
-            if str(exc) not in self._complaints:
-                self._complaints.add(str(exc))
-                LOG.warning(
-                    'Pages are not checked, and guests may fail to start: %s',
-                    exc,
-                )
+            self._complain(
+                f'Pages are not checked, and guests may fail to start: {exc}'
+            )
             return None
 
+    def _running(self) -> tuple[availability.Claim, ...]:
+        """The guests that run; none if libvirt does not say.
+
+        What they have in use, the kernel tells.
+        """
+        try:
+            return self._claims.running()
+        except claims.UnknownError as exc:
+            self._complain(
+                'What running guests have not touched of their pages is not '
+                f'known, and may be promised to others: {exc}'
+            )
+            return ()
+
     def _domain_id(self, uuid: str) -> int | None:
-        for claim in self._lookout.running():
+        for claim in self._running():
             if claim.uuid == uuid:
                 return claim.domain_id
         return None
+
+    def _complain(self, text: str) -> None:
+        """Warn of something once."""
+        if text not in self._complaints:
+            self._complaints.add(text)
+            LOG.warning('%s', text)
 
     def _answer(
         self,

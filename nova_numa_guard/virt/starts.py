@@ -92,7 +92,7 @@ class Starts:
         :raises nova.exception.InstanceFaultRollback: it is refused, and the
             path rolls back
         """
-        needed = needs.pages(instance)
+        needed = needs.pages(instance, instance.numa_topology)
         if not needed:
             yield
             return
@@ -189,6 +189,27 @@ class Starts:
                 promises.fail(instance.uuid)
                 raise
             promises.land(instance.uuid)
+
+    def check_arrival(
+        self, context: Any, instance: Any, claim: Any, host: str
+    ) -> None:
+        """Refuse a guest that would migrate here, live, without its pages.
+
+        Nothing is promised: it may be long until it comes, if at all.
+
+        :param claim: nova.compute.claims.MoveClaim; aborted if it is refused
+        :raises nova.exception.MigrationPreCheckError: Nova tries another host
+        """
+        needed = needs.pages(instance, claim.claimed_numa_topology)
+        if not needed:
+            return
+        try:
+            self._check.look_only(context, instance, host, needed)
+        except exception.ComputeResourcesUnavailable as exc:
+            claim.abort()
+            raise exception.MigrationPreCheckError(
+                reason=exc.format_message()
+            ) from exc
 
     def _drop_hold(self, uuid: str) -> None:
         stack = self._holds.pop(uuid, None)

@@ -195,7 +195,7 @@ class GuardTestCase(base.ServersTestBase):
         driver = self.computes[name].driver
         if hasattr(driver, 'page_check'):
             for part in (
-                driver.page_check,
+                driver.page_check.lookout,
                 driver.floating_cells,
                 driver.reporter,
             ):
