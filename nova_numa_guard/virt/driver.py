@@ -23,6 +23,7 @@ from oslo_log import log as logging
 
 from nova_numa_guard import conf, confinement, domain, pools, refusals
 from nova_numa_guard.virt import (
+    claims,
     floating_cells,
     late_check,
     migration,
@@ -45,8 +46,13 @@ class NUMAGuardDriver(driver.LibvirtDriver):
         self.page_check = page_check.PageCheck(kernel, refused)
         self.late_check = late_check.LateCheck()
         self.floating_cells = floating_cells.FloatingCells(kernel)
+        self.claims = claims.Claims(self._host)
         self.reporter = reporter.Reporter(
-            kernel, self.floating_cells, self.late_check, refused
+            kernel,
+            self.floating_cells,
+            self.late_check,
+            refused,
+            self.claims,
         )
         self._guard_host = CONF.host
 

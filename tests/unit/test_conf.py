@@ -32,6 +32,7 @@ DEFAULTS = {
     'floating_memory_mode': 'restrictive',
     'numatune': 'guard',
     'small_page_policy': 'auto',
+    'accounting': True,
     'page_check': 'enforce',
     'refusal_ttl': 300,
 }
@@ -155,6 +156,7 @@ class ConfTest(base.TestCase):
         return {
             'weight_multiplier': '1',
             'floating_cells': '0',
+            'accounting': 'false',
             'refusal_ttl': '1',
             **{
                 name: next(word for word in words if word != DEFAULTS[name])
