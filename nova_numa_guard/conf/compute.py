@@ -129,6 +129,29 @@ Related options:
 * ``[numa_guard] numatune``, which must be ``guard``.
 """,
     ),
+    cfg.BoolOpt(
+        'accounting',
+        default=True,
+        help="""
+Whether Nova is told how many huge pages the host has, and others hold.
+
+Nova reads the size of the pools once, when nova-compute starts, and counts its
+own guests. With this option it is told at every audit how large they are, and
+pages that are in use by no guest that it counts are reserved, as if
+``[DEFAULT] reserved_huge_pages`` said so. What that option says is reserved in
+any case.
+
+Possible values:
+
+* True: what the scheduler, and the claims of all moves, go by is what the
+  host has
+* False: it is what Nova itself knows
+
+Related options:
+
+* ``[DEFAULT] reserved_huge_pages``
+""",
+    ),
     cfg.StrOpt(
         'page_check',
         default='enforce',

@@ -53,8 +53,13 @@ class NUMAGuardDriver(driver.LibvirtDriver):
         self.starts = starts.Starts(self.page_check)
         self.late_check = late_check.LateCheck()
         self.floating_cells = floating_cells.FloatingCells(kernel)
+        self.claims = claims.Claims(self._host)
         self.reporter = reporter.Reporter(
-            kernel, self.floating_cells, self.late_check, refused
+            kernel,
+            self.floating_cells,
+            self.late_check,
+            refused,
+            self.claims,
         )
         self._guard_host = CONF.host
 

@@ -12,6 +12,8 @@
 
 """Make the record of a compute host, and its topology, for Nova's tracker."""
 
+from collections.abc import Callable
+import dataclasses
 import time
 from typing import Any
 
@@ -29,7 +31,13 @@ from nova_numa_guard import (
     refusals,
     report,
 )
-from nova_numa_guard.virt import floating_cells, host_guests, late_check
+from nova_numa_guard.virt import (
+    claims,
+    floating_cells,
+    host_guests,
+    late_check,
+    truth,
+)
 
 CONF = nova.conf.CONF
 LOG = logging.getLogger(__name__)
@@ -39,6 +47,10 @@ class Reporter:
     """What one compute host tells the scheduler, from audit to audit.
 
     :param kernel: where the figures of its pools come from
+    :param running: what the domains that run may use; without it Nova is told
+        of pages what it knows itself
+    :param launching: tells the uuids of guests whose launch has begun, and
+        has not returned
     """
 
     def __init__(
@@ -47,14 +59,18 @@ class Reporter:
         cells: floating_cells.FloatingCells,
         check: late_check.LateCheck,
         refused: refusals.Refusals,
+        running: claims.Claims | None = None,
+        launching: Callable[[], frozenset[str]] = frozenset,
     ) -> None:
         self.kernel = kernel
+        self.truth = truth.Truth(running, launching, self._complain)
         self._cells = cells
         self._check = check
         self._refused = refused
         self._mixed = False
         self._started = False
         self._complaints: set[str] = set()
+        self._last: report.Report | None = None
 
     def complete(self, resources: dict[str, Any], host: str) -> None:
         """Put the record into what the driver tells Nova's tracker.
@@ -62,20 +78,43 @@ class Reporter:
         :param resources: what get_available_resource() returns; it is changed
         :param host: the name of this compute host
         """
+        node = resources['hypervisor_hostname']
+        found = self._find(host, node)
         text = resources.get('numa_topology')
+        # The record is made of the same figures as those that Nova gets.
+        text = self.truth.tell(text, self.kernel, found)
         resources['numa_topology'] = self._cells.hide(text)
         try:
-            self._report(resources, text, host)
+            self._report(resources, text, found)
         except Exception as exc:
             # Nova's audit would end, and with it all news of this host.
             self._complain(f'This host does not report to the guard: {exc!r}')
 
+    def refreshed(self) -> str | None:
+        """The last record, with the refusals and free pages of now.
+
+        For a refusal between two audits. None if there was no audit yet.
+        """
+        if self._last is None:
+            return None
+        headroom = self._headroom()
+        return report.encode(
+            dataclasses.replace(
+                self._last,
+                headroom=headroom,
+                refused=self._current(headroom),
+            )
+        )
+
     def _report(
-        self, resources: dict[str, Any], text: str | None, host: str
+        self,
+        resources: dict[str, Any],
+        text: str | None,
+        found: list[host_guests.Found] | None,
     ) -> None:
         topology = objects.NUMATopology.obj_from_db_obj(text) if text else None
-        found = self._find(host, resources['hypervisor_hostname'])
         record = self._record(topology, resources['numa_topology'], found)
+        self._last = record
         resources.setdefault('stats', {})[report.STATS_KEY] = report.encode(
             record
         )
@@ -146,14 +185,19 @@ class Reporter:
             ),
             floating_cells=cells,
             headroom=headroom,
-            refused=self._refused.current(
-                time.time(),
-                {
-                    (node, size): free
-                    for size, nodes in headroom.items()
-                    for node, free in nodes.items()
-                },
-            ),
+            refused=self._current(headroom),
+        )
+
+    def _current(
+        self, headroom: dict[int, dict[int, int]]
+    ) -> tuple[refusals.Refusal, ...]:
+        return self._refused.current(
+            time.time(),
+            {
+                (node, size): free
+                for size, nodes in headroom.items()
+                for node, free in nodes.items()
+            },
         )
 
     def _headroom(self) -> dict[int, dict[int, int]]:

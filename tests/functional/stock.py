@@ -22,7 +22,7 @@ from tests.functional import base
 class WithGuard:
     """Nova's test, with another compute_driver; to be mixed in first."""
 
-    GUARD: dict[str, str]
+    GUARD: dict[str, object]
 
     def _setup_compute_service(self):
         conf.register_opts(driver.CONF)

@@ -28,4 +28,5 @@ def load_tests(loader, tests, pattern):
         isolation='none',
         numatune='stock',
         page_check='off',
+        accounting=False,
     )

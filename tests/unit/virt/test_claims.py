@@ -24,66 +24,15 @@ from nova.virt.libvirt import host as libvirt_host
 from nova_numa_guard import availability, guests
 from nova_numa_guard.virt import claims
 from tests.unit import base, samples
+from tests.unit.virt import domains
 
-GONE = (libvirt.VIR_ERR_NO_DOMAIN,)
-BROKEN = (libvirt.VIR_ERR_INTERNAL_ERROR,)
-# What a test waits for something that does happen.
-LONG = 30
-
-
-def error(err):
-    exc = libvirt.libvirtError('libvirt fails')
-    exc.err = err
-    return exc
-
-
-class Guest:
-    """A running domain, as nova.virt.libvirt.guest.Guest shows it."""
-
-    def __init__(self, uuid, number, xml):
-        self.uuid = uuid
-        self.id = number
-        self.name = f'instance-{number}'
-        self.xml = xml
-        self.read = 0
-
-    def get_xml_desc(self):
-        self.read += 1
-        if isinstance(self.xml, Exception):
-            raise self.xml
-        return self.xml
-
-
-class Host:
-    """What lists them; it can be made to fail, and to hang."""
-
-    def __init__(self):
-        self.guests = []
-        self.failure = None
-        self.listings = 0
-        self.asked = threading.Event()
-        self.answers = threading.Event()
-        self.answers.set()
-
-    def list_guests(self, only_running):
-        assert only_running
-        self.listings += 1
-        self.asked.set()
-        self.answers.wait(LONG)
-        if self.failure:
-            raise self.failure
-        return list(self.guests)
-
-    def add(self, uuid, number, *cells, xml=None):
-        guest = Guest(uuid, number, xml or samples.domain_xml(*cells))
-        self.guests.append(guest)
-        return guest
+GONE, BROKEN, LONG = domains.GONE, domains.BROKEN, domains.LONG
 
 
 class ClaimsTestCase(base.TestCase):
     def setUp(self):
         super().setUp()
-        self.host = Host()
+        self.host = domains.Host()
         self.addCleanup(self.host.answers.set)
         self.claims = claims.Claims(self.host, LONG)
 
@@ -171,7 +120,7 @@ class RunningTest(ClaimsTestCase):
         self.assertEqual(3, len(self.log.at('WARNING')))
 
     def test_one_that_ends_meanwhile(self):
-        guest = self.host.add('a', 3, xml=error(GONE))
+        guest = self.host.add('a', 3, xml=domains.error(GONE))
         self.host.add('b', 4)
         self.assertEqual(['b'], self.uuids())
         self.assert_logged('WARNING')
@@ -181,12 +130,15 @@ class RunningTest(ClaimsTestCase):
     def test_libvirt_fails(self):
         guest = self.host.add('a', 3)
         self.host.add('b', 4)
-        for failure in (error(BROKEN), exception.HypervisorUnavailable()):
+        for failure in (
+            domains.error(BROKEN),
+            exception.HypervisorUnavailable(),
+        ):
             self.host.failure = failure
             exc = self.assertRaises(claims.UnknownError, self.claims.running)
             self.assertIn(str(failure), str(exc))
         self.host.failure = None
-        guest.xml = error(BROKEN)
+        guest.xml = domains.error(BROKEN)
         self.assertRaises(claims.UnknownError, self.claims.running)
         guest.xml = samples.domain_xml()
         self.assertEqual(['a', 'b'], self.uuids())

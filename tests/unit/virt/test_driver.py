@@ -23,7 +23,12 @@ from oslo_config import cfg
 from nova_numa_guard import confinement, domain, fixture, pools, report
 from nova_numa_guard.virt import driver, migration
 from tests.unit import base, samples
-from tests.unit.virt import records, test_floating_cells, test_migration
+from tests.unit.virt import (
+    domains,
+    records,
+    test_floating_cells,
+    test_migration,
+)
 
 XML = samples.domain_xml((0, 1 << 20, None), (1, 1 << 20, 2048))
 
@@ -119,6 +124,10 @@ class DriverTestCase(base.TestCase):
             self.useFixture(
                 fixtures.MonkeyPatch(name, lambda *args, it=result: it)
             )
+        # Which its __init__ makes.
+        self.useFixture(
+            fixtures.MonkeyPatch(f'{LIBVIRT}._host', domains.Host())
+        )
         for name in overrides():
             self.useFixture(
                 fixtures.MonkeyPatch(f'{LIBVIRT}.{name}', self.stock(name))
@@ -632,6 +641,7 @@ class AvailableResourceTest(DriverTestCase):
 
     def test_floating_cells_are_hidden_from_filters_and_claims_only(self):
         """By the other topology Nova writes guests' XML: it stays whole."""
+        self.flags(accounting=False)
         text = self.topology._to_json()
         self.assertEqual(
             text, self.resources(numa_topology=text)['numa_topology']
@@ -646,6 +656,17 @@ class AvailableResourceTest(DriverTestCase):
         self.assertNotIn(
             '_get_host_numa_topology', vars(driver.NUMAGuardDriver)
         )
+
+    def test_nova_is_told_of_live_pools(self):
+        """But guests' XML is written by what it knows."""
+        self.machine.set_pool(0, 2048, total=32, free=12)
+        text = self.topology._to_json()
+        found = self.resources(numa_topology=text)['numa_topology']
+        cells = objects.NUMATopology.obj_from_db_obj(found).cells
+        page = cells[0].mempages[1]
+        self.assertEqual((32, 20), (page.total, page.reserved))
+        whole = self.driver._get_host_numa_topology()
+        self.assertEqual(0, whole.cells[0].mempages[1].total)
 
     def test_an_audit_does_not_end_for_what_cannot_be_read(self):
         self.records.failure = RuntimeError('no database')

@@ -1,0 +1,239 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#     http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+
+"""What Nova is told of a host's pages.
+
+Pure: figures in, figures out. Nova subtracts the guests that it counts from
+what it is told, so the rest is for the host to say: how large the pools are
+now, and which of their pages no guest that Nova counts holds.
+"""
+
+from collections.abc import Collection, Iterable, Mapping
+import dataclasses
+
+from nova_numa_guard import availability
+
+Key = tuple[int, int]  # host node, page size in KiB
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Pages:
+    """The pages of one size in one cell, as Nova knows them.
+
+    :param page_size: KiB
+    :param total: pages
+    :param reserved: those that Nova gives to no guest
+    """
+
+    page_size: int
+    total: int
+    reserved: int = 0
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Figure:
+    """A pool, with what Nova was told of it; in pages.
+
+    :param node: id of the host's NUMA node
+    :param page_size: KiB
+    :param total: those that stay; surplus ones are not among them
+    :param free: as the kernel counts them
+    :param reserved: what Nova was told to leave alone
+    :param claimed: by running guests that Nova counts
+    :param unaccounted: in use, and by no guest that Nova counts
+    """
+
+    node: int
+    page_size: int
+    total: int
+    free: int
+    reserved: int
+    claimed: int
+    unaccounted: int
+
+
+def to_look_at(
+    claims: Iterable[availability.Claim],
+    pools: Iterable[availability.Pool],
+    bounds: Mapping[int, availability.Bound],
+    starting: Collection[str],
+) -> frozenset[str]:
+    """The guests whose held pages have to be read, by uuid.
+
+    QEMU touches all its huge pages when it starts, so that a guest at rest
+    holds what it claims. One that starts does not yet. One that gave memory
+    back (post-copy, a balloon) does not either, and shows by claims that are
+    more than what is in use, or by pages that are reserved.
+
+    :param claims: of the guests that Nova counts
+    :param bounds: by page size in KiB
+    :param starting: uuids of the guests that may not have all their pages
+    """
+    claims = tuple(claims)
+    wanted = {
+        claim.uuid
+        for claim in claims
+        if claim.anywhere
+        or (claim.uuid in starting and (claim.needs or claim.anywhere))
+    }
+    for pool in pools:
+        key = pool.node, pool.page_size
+        here = [claim for claim in claims if claim.pages(*key)]
+        bound = bounds.get(pool.page_size, availability.Bound())
+        at_rest = sum(
+            claim.pages(*key) for claim in here if claim.uuid not in starting
+        )
+        if bound.reserved or at_rest > pool.total - pool.free:
+            wanted.update(claim.uuid for claim in here)
+    return frozenset(wanted)
+
+
+def outsiders(
+    claims: Iterable[availability.Claim],
+    counted: Mapping[str, Mapping[Key, int]],
+    held: Mapping[str, Mapping[Key, int]],
+    starting: Collection[str],
+    pools: Iterable[availability.Pool],
+) -> dict[Key, int]:
+    """Pages in use that no guest holds whose pages Nova counts, by pool.
+
+    What a guest holds beyond what Nova counts for it there is among them, so
+    that Nova never believes in more free pages than the kernel has.
+
+    ============================  =============  ==========  =============
+    a guest that                  Nova counts    its domain  of its pages
+    ============================  =============  ==========  =============
+    runs, or is paused            its pages      runs        none
+    is starting                   its pages      runs        those that it
+                                                             was not seen
+                                                             to hold
+    arrives (live migration)      its new pages  runs        as starting
+    is on its way out             its pages      runs        none
+    is stopping, or being         its pages      has ended   those that the
+    deleted                                                  kernel has not
+                                                             got back yet
+    is shut off, suspended or     its pages      none        none: it has
+    waits to be confirmed                                    none
+    is an orphan, or of another   nothing        runs        all
+    tool
+    has left, and still runs      nothing        runs        all
+    here
+    runs on another node than     other pages    runs        all that are
+    Nova counts it on                                        not counted
+    ============================  =============  ==========  =============
+
+    Whatever is not known is taken so that outsiders are not too few, but for
+    a guest at rest whose held pages cannot be read: that is believed to hold
+    what it claims, as far as that is in use.
+
+    :param claims: of guests that ran before *pools* were read, and after
+    :param counted: what Nova's tracker counts, by uuid and pool
+    :param held: what was read, before *pools*, by uuid and pool
+    :param starting: uuids of the guests that may not have all their pages
+    :param pools: as the kernel has them
+    """
+    claims = tuple(claims)
+    found = {}
+    for pool in pools:
+        key = pool.node, pool.page_size
+        unclaimed = pool.total - pool.free
+        for claim in claims:
+            if claim.uuid in held:
+                holds = held[claim.uuid].get(key, 0)
+            elif claim.uuid in starting:
+                holds = 0
+            else:
+                holds = claim.pages(*key)
+            unclaimed -= min(holds, counted.get(claim.uuid, {}).get(key, 0))
+        found[key] = max(0, unclaimed)
+    return found
+
+
+def correct(
+    node: int,
+    pages: Iterable[Pages],
+    pools: Iterable[availability.Pool],
+    unaccounted: Mapping[Key, int],
+) -> tuple[Pages, ...]:
+    """What Nova is told of a cell, instead of what it knows.
+
+    libvirt's word for the size of a pool is that of the moment when
+    nova-compute asked, for as long as it runs. What the pools have grown
+    since, small pages have lost.
+
+    A size that Nova does not know is added. One that the kernel does not
+    know, or has no pages of, stays with none: Nova takes guests of an absent
+    size for an error of theirs.
+
+    :param node: of the cell
+    :param pages: what Nova knows, with what [DEFAULT] reserved_huge_pages
+        says; without any it does not account for pages
+    :param pools: of every node
+    :param unaccounted: what outsiders() has found, now or some time ago
+    :returns: by size
+    """
+    known = {each.page_size: each for each in pages}
+    if not known:
+        return ()
+    small = known.pop(min(known))
+    live = {
+        pool.page_size: pool
+        for pool in pools
+        if pool.node == node and pool.page_size > small.page_size
+    }
+    grown = 0  # KiB
+    told = []
+    for size in sorted(known.keys() | live.keys()):
+        was = known.get(size, Pages(size, 0))
+        now = live.get(size, availability.Pool(node, size, 0, 0))
+        total = max(0, now.total - now.surplus)
+        others = min(
+            unaccounted.get((node, size), 0), now.total - now.free, total
+        )
+        told.append(Pages(size, total, max(was.reserved, others)))
+        grown += (now.total - was.total) * size
+    left = small.total - -(-grown // small.page_size)
+    return (dataclasses.replace(small, total=max(0, left)), *told)
+
+
+def figures(
+    claims: Iterable[availability.Claim],
+    pools: Iterable[availability.Pool],
+    unaccounted: Mapping[Key, int],
+    told: Mapping[int, Iterable[Pages]],
+) -> tuple[Figure, ...]:
+    """The pools, for whoever watches them.
+
+    :param claims: of the guests that Nova counts
+    :param pools: as the kernel has them
+    :param told: what Nova is told of each cell
+    """
+    claims = tuple(claims)
+    reserved = {
+        (node, each.page_size): each.reserved
+        for node, pages in told.items()
+        for each in pages
+    }
+    return tuple(
+        Figure(
+            node=pool.node,
+            page_size=pool.page_size,
+            total=pool.total - pool.surplus,
+            free=pool.free,
+            reserved=reserved.get((pool.node, pool.page_size), 0),
+            claimed=sum(
+                claim.pages(pool.node, pool.page_size) for claim in claims
+            ),
+            unaccounted=unaccounted.get((pool.node, pool.page_size), 0),
+        )
+        for pool in pools
+    )
