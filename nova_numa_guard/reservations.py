@@ -135,7 +135,7 @@ class Reservations:
         by another process beyond its end.
 
         :param patience: seconds to wait at most
-        :returns: what was found at last; the promise holds nevertheless
+        :returns: what lacks at last; the promise holds nevertheless
         """
         uuid, begun = reservation.uuid, self._clock()
         with self._changed:
@@ -144,9 +144,11 @@ class Reservations:
                 needs = promise.needs if promise else ()
                 outcome = self._judge(uuid, needs, look)
                 waited = self._clock() - begun
-                if _is_good(outcome) or waited >= patience:
+                # In doubt they are there: nobody else was promised them.
+                there = not _is(outcome, standing.Verdict.SHORT)
+                if there or waited >= patience:
                     return Reservation(
-                        uuid, outcome, _is_good(outcome), waited
+                        uuid, None if there else outcome, there, waited
                     )
                 self._changed.wait(min(RECOVER, patience - waited))
 
