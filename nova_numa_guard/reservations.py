@@ -71,6 +71,12 @@ class Reservations:
         with self._changed:
             return tuple(self._promises.values())
 
+    def launching(self) -> frozenset[str]:
+        """The guests whose launch has begun, and has not returned."""
+        return frozenset(
+            promise.uuid for promise in self.promises if promise.launching
+        )
+
     def promise(
         self,
         uuid: str,

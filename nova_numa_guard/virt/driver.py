@@ -22,7 +22,14 @@ import nova.conf
 from nova.virt.libvirt import driver
 from oslo_log import log as logging
 
-from nova_numa_guard import conf, confinement, domain, pools, refusals
+from nova_numa_guard import (
+    conf,
+    confinement,
+    domain,
+    metrics,
+    pools,
+    refusals,
+)
 from nova_numa_guard.virt import (
     claims,
     floating_cells,
@@ -47,19 +54,21 @@ class NUMAGuardDriver(driver.LibvirtDriver):
     def __init__(self, virtapi: Any, read_only: bool = False) -> None:
         super().__init__(virtapi, read_only)
         kernel, refused = pools.Kernel(), refusals.Refusals()
+        running = claims.Claims(self._host)
+        self.metrics = metrics.Metrics()
         self.page_check = page_check.PageCheck(
-            kernel, claims.Claims(self._host), refused
+            kernel, running, refused, self.metrics
         )
         self.starts = starts.Starts(self.page_check)
         self.late_check = late_check.LateCheck()
         self.floating_cells = floating_cells.FloatingCells(kernel)
-        self.claims = claims.Claims(self._host)
         self.reporter = reporter.Reporter(
             kernel,
             self.floating_cells,
             self.late_check,
             refused,
-            self.claims,
+            running,
+            self.page_check.reservations.launching,
         )
         self._guard_host = CONF.host
 
@@ -74,6 +83,7 @@ class NUMAGuardDriver(driver.LibvirtDriver):
             CONF.numa_guard.small_page_policy,
             self.page_check.mode,
         )
+        self.metrics.start(CONF)
         self.page_check.settle()
         super().init_host(host)
         self.floating_cells.settle(self._get_host_numa_topology())

@@ -12,7 +12,7 @@
 
 """Tell other services of a refusal, over Nova's notification bus."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 import threading
 from typing import Any
 
@@ -32,12 +32,16 @@ _complaints: set[type[Exception]] = set()
 
 
 def payload(
-    reason: str, short: Iterable[availability.Shortage]
+    reason: str,
+    short: Iterable[availability.Shortage],
+    free: Mapping[tuple[int, int], int],
 ) -> dict[str, Any]:
     """What a notification says of the pools.
 
     :param reason: of the refusal, in words
     :param short: the pools that were too small
+    :param free: what the kernel has free in them, in pages, by host node and
+        page size in KiB
     """
     return {
         'reason': reason,
@@ -47,7 +51,7 @@ def payload(
                 'page_size_kib': shortage.page_size,
                 'needed': shortage.needed,
                 'available': shortage.available,
-                'free': shortage.free,
+                'free': free[shortage.node, shortage.page_size],
             }
             for shortage in short
         ],

@@ -26,6 +26,7 @@ from nova_numa_guard import (
     conf,
     guests,
     look,
+    metrics,
     pools,
     refusals,
     reservations,
@@ -65,6 +66,7 @@ class PageCheck:
     :param kernel: where the figures come from
     :param running: where they come from of guests that run
     :param refused: where a refusal is remembered
+    :param counts: where checks are counted
     """
 
     def __init__(
@@ -72,11 +74,13 @@ class PageCheck:
         kernel: look.Kernel,
         running: claims.Claims,
         refused: refusals.Refusals,
+        counts: metrics.Metrics,
     ) -> None:
         self.reservations = reservations.Reservations()
         self.lookout = look.Lookout(kernel, self._running, {})
         self._claims = running
         self._refused = refused
+        self.metrics = counts
         self._mode = conf.LiveOption(CONF, 'page_check')
         self._on_restart = conf.LiveOption(CONF, 'page_check_on_restart')
         self._complaints: set[str] = set()
@@ -190,6 +194,7 @@ class PageCheck:
         try:
             return self.lookout.figures(needs, promises)
         except pools.UnreadableError as exc:
+            self.metrics.unreadable('kernel')
             self._complain(
                 f'Pages are not checked, and guests may fail to start: {exc}'
             )
@@ -204,6 +209,7 @@ class PageCheck:
             return self._claims.running()
         except claims.UnknownError as exc:
             # It is late where many guests start at once.
+            self.metrics.unreadable('libvirt')
             LOG.info(
                 'What running guests have not touched of their pages is not '
                 'known, and may be promised to others: %s',
@@ -233,10 +239,22 @@ class PageCheck:
         found: reservations.Reservation,
     ) -> None:
         outcome = found.outcome
-        if outcome is None or outcome.verdict is standing.Verdict.FITS:
+        verdict = outcome.verdict if outcome else None
+        sizes = {need.page_size for need in asked.needs}
+        if found.waited:
+            self.metrics.waited(found.waited)
+        if outcome is None or verdict is standing.Verdict.FITS:
+            result = metrics.Result.PASSED if outcome else asked.unanswered
+            if result:
+                self.metrics.checked(result, sizes, asked.seconds)
             return
         shortage = _text(outcome.shortages)
-        if outcome.verdict is standing.Verdict.OVERCOMMITS:
+        for short in outcome.shortages:
+            self.metrics.failed(short.page_size, short.node)
+        if verdict is standing.Verdict.OVERCOMMITS:
+            self.metrics.checked(
+                metrics.Result.OVERCOMMITTED, sizes, asked.seconds
+            )
             LOG.warning(
                 'Starting although the pools are too small, because the '
                 'kernel may add to them (nr_overcommit_hugepages): %s',
@@ -244,6 +262,7 @@ class PageCheck:
                 instance=instance,
             )
         elif terms.refuses:
+            self.metrics.checked(metrics.Result.REFUSED, sizes, asked.seconds)
             if found.waited >= 1:
                 shortage += f' (after {found.waited:.0f} s)'
             self._refused.add(
@@ -253,6 +272,7 @@ class PageCheck:
             )
             raise _refuse(context, instance, host, shortage)
         else:
+            self.metrics.checked(metrics.Result.WARNED, sizes, asked.seconds)
             LOG.warning(
                 'Starting although the kernel lacks pages, because %s; QEMU '
                 'may fail: %s',
@@ -272,8 +292,9 @@ class _Question:
         needs: tuple[guests.PageNeed, ...],
         terms: Terms,
     ) -> None:
+        self.needs = needs
+        self.seconds = 0.0
         self._check = check
-        self._needs = needs
         self._is_off = terms.mode == 'off'
         self._last: standing.Figures | None = None
 
@@ -282,8 +303,16 @@ class _Question:
     ) -> standing.Figures | None:
         if self._is_off:
             return None
-        self._last = self._check.figures(self._needs, promises)
+        begun = time.perf_counter()
+        self._last = self._check.figures(self.needs, promises)
+        self.seconds += time.perf_counter() - begun
         return self._last
+
+    @property
+    def unanswered(self) -> metrics.Result | None:
+        """How a check without an answer is counted."""
+        asked = self.seconds and self._last is None
+        return metrics.Result.UNCHECKED if asked else None
 
     def free(
         self, shortages: Iterable[availability.Shortage]
