@@ -33,6 +33,7 @@ from nova_numa_guard import (
 from nova_numa_guard.virt import (
     claims,
     floating_cells,
+    gauges,
     host_guests,
     late_check,
     migration,
@@ -62,6 +63,7 @@ class NUMAGuardDriver(driver.LibvirtDriver):
         self.starts = starts.Starts(self.page_check)
         self.late_check = late_check.LateCheck()
         self.floating_cells = floating_cells.FloatingCells(kernel)
+        self.gauges = gauges.Gauges(running, self.metrics)
         self.reporter = reporter.Reporter(
             kernel,
             self.floating_cells,
@@ -270,4 +272,5 @@ class NUMAGuardDriver(driver.LibvirtDriver):
         resources: dict[str, Any] = super().get_available_resource(nodename)
         # Whatever is switched on here: the scheduler's part may be.
         self.reporter.complete(resources, self._guard_host)
+        self.gauges.observe(self.reporter.truth.figures)
         return resources
