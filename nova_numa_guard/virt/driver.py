@@ -24,6 +24,7 @@ from oslo_log import log as logging
 from nova_numa_guard import conf, confinement, domain, pools, refusals
 from nova_numa_guard.virt import (
     claims,
+    delivery,
     floating_cells,
     late_check,
     migration,
@@ -53,6 +54,9 @@ class NUMAGuardDriver(driver.LibvirtDriver):
             self.late_check,
             refused,
             self.claims,
+        )
+        self.delivery = delivery.Delivery(
+            virtapi, refused, self.reporter.refreshed
         )
         self._guard_host = CONF.host
 
