@@ -34,6 +34,8 @@ class Pool:
     :param free: pages that nobody has touched
     :param surplus: those of total that were added on demand; the kernel takes
         them back when they are freed
+    :param small: the node's small pages, of which those that the kernel can
+        reclaim count as free
     """
 
     node: int
@@ -41,6 +43,7 @@ class Pool:
     total: int
     free: int
     surplus: int = 0
+    small: bool = False
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -94,19 +97,20 @@ class Shortage:
     :param page_size: KiB
     :param needed: pages
     :param available: pages, fewer than needed
-    :param free: pages of the pool, whatever else bounds what is available
+    :param small: of small pages
     """
 
     node: int
     page_size: int
     needed: int
     available: int
-    free: int = dataclasses.field(default=0, compare=False)
+    small: bool = False
 
     def __str__(self) -> str:
         return (
-            f'huge pages of {self.page_size} KiB on host NUMA node '
-            f'{self.node}: needed {self.needed}, available {self.available}'
+            f'{"small" if self.small else "huge"} pages of {self.page_size} '
+            f'KiB on host NUMA node {self.node}: needed {self.needed}, '
+            f'available {self.available}'
         )
 
 
@@ -139,18 +143,18 @@ def shortages(
     :param bounds: host-wide bounds by page size in KiB
     """
     pools = tuple(pools)
-    free = {(pool.node, pool.page_size): pool.free for pool in pools}
+    known = {(pool.node, pool.page_size): pool for pool in pools}
     left: dict[int, int] = {}
     found = []
     for need in needs:
         size = need.page_size
         if size not in left:
             left[size] = host_wide(pools, size, bounds.get(size, Bound()))
-        in_pool = free.get((need.node, size), 0)
-        available = min(in_pool, left[size])
+        pool = known.get((need.node, size), Pool(need.node, size, 0, 0))
+        available = min(pool.free, left[size])
         if need.pages > available:
             found.append(
-                Shortage(need.node, size, need.pages, available, in_pool)
+                Shortage(need.node, size, need.pages, available, pool.small)
             )
         left[size] -= min(need.pages, available)
     return tuple(found)

@@ -128,7 +128,7 @@ class KernelFixture(fixtures.Fixture):
         for index, ((node, size), pages) in enumerate((held or {}).items()):
             file = (
                 f'/dev/hugepages{size}/libvirt/qemu/1-{name}'
-                f'/qemu_back_mem._objects_ram-node{index}.Ab{index:04}'
+                f'/qemu_back_mem.ram-node{index}.Ab{index:04}'
                 r'\040(deleted)'
             )
             line = f'7f{index:04x}000000 bind:{node} file={file} huge'

@@ -103,3 +103,17 @@ def page_needs(
         for (node, size), count in sorted(pages.items())
         if count
     )
+
+
+def small_needs(
+    cells: Iterable[GuestCell], small_page: int
+) -> tuple[PageNeed, ...]:
+    """The small pages that a guest needs, by host node.
+
+    :param cells: the guest's cells that have them
+    :param small_page: the host's small page size in KiB
+    """
+    return page_needs(
+        (dataclasses.replace(cell, page_size=small_page) for cell in cells),
+        0,
+    )

@@ -158,22 +158,98 @@ Related options:
         choices=[
             (
                 'enforce',
-                'A guest whose host lacks the huge pages is refused, and '
-                'Nova tries the next host.',
+                'A guest whose host lacks the pages is refused, and Nova '
+                'tries the next host.',
+            ),
+            (
+                'warn',
+                'A shortage is logged, and QEMU is left to fail; what became '
+                'of the guest is logged too.',
+            ),
+            ('off', 'Nothing is checked.'),
+        ],
+        mutable=True,
+        help="""
+Whether the pages that the host's kernel has free are read before a guest is
+built, unshelved or evacuated to this host.
+
+Nova counts the pages of its own guests only, and does not see what other
+processes took. Huge pages are checked, and the small ones of guests whose
+memory is bound strictly to its nodes (``small_page_policy``).
+
+The option can be changed by sending SIGHUP to nova-compute
+where that runs on eventlet. On native threads, which are the default since
+2026.2, nova-compute must not be sent SIGHUP: it stops working, though it still
+looks up. Restart it instead.
+
+Related options:
+
+* ``[numa_guard] page_check_on_restart``
+* ``[numa_guard] page_wait``
+""",
+    ),
+    cfg.StrOpt(
+        'page_check_on_restart',
+        default='enforce',
+        choices=[
+            (
+                'enforce',
+                'A guest whose host lacks the pages is refused before '
+                'anything of it is touched, and stays as it is.',
             ),
             ('warn', 'A shortage is logged, and QEMU is left to fail.'),
             ('off', 'Nothing is checked.'),
         ],
         mutable=True,
         help="""
-Whether the huge pages that the host's kernel has free are read before a guest
-is built.
+The same as ``page_check`` for guests that this host has already.
 
-Nova counts the pages of its own guests only, and does not see what other
-processes took. The option can be changed by sending SIGHUP to nova-compute
-where that runs on eventlet. On native threads, which are the default since
-2026.2, nova-compute must not be sent SIGHUP: it stops working, though it still
-looks up. Restart it instead.
+It concerns starts, hard and soft reboots, resuming, unrescuing, and the start
+after a cold snapshot. The pages that the guest has itself count as free, and
+are kept for it while it is down.
+
+Some starts cannot be refused without a loss, and are only warned of: those of
+a rebuild, a rescue, the end of a resize or migration, and those of guests that
+ran when the host went down.
+
+The option can be changed like ``page_check``.
+
+Related options:
+
+* ``[numa_guard] page_wait``
+* ``[numa_guard] host_boot_wait``
+""",
+    ),
+    cfg.IntOpt(
+        'page_wait',
+        default=30,
+        min=0,
+        help="""
+For how many seconds at most a start waits for pages.
+
+It does while other guests are starting in the same pools and it is not yet
+known how much they leave, and after the guest's own domain has ended and
+another process, such as a vhost-user switch, still has its memory.
+
+Possible values:
+
+* An integer; with 0 a start in doubt is refused at once.
+""",
+    ),
+    cfg.IntOpt(
+        'host_boot_wait',
+        default=120,
+        min=0,
+        help="""
+For how many seconds the guests of a host that has booted wait for its pools.
+
+Huge pages may be reserved by a service that starts later. All guests that
+nova-compute starts then (``[DEFAULT] resume_guests_state_on_host_boot``) share
+the time. After it they are started whether the pages are there or not.
+
+Possible values:
+
+* An integer
 """,
     ),
     cfg.IntOpt(

@@ -15,21 +15,32 @@
 Each override translates, and calls the core; the rules are there.
 """
 
+import contextlib
 from typing import Any
 
 import nova.conf
 from nova.virt.libvirt import driver
 from oslo_log import log as logging
 
-from nova_numa_guard import conf, confinement, domain, pools, refusals
+from nova_numa_guard import (
+    conf,
+    confinement,
+    domain,
+    metrics,
+    pools,
+    refusals,
+)
 from nova_numa_guard.virt import (
     claims,
     delivery,
     floating_cells,
+    host_guests,
     late_check,
     migration,
+    needs,
     page_check,
     reporter,
+    starts,
 )
 
 CONF = nova.conf.CONF
@@ -44,16 +55,21 @@ class NUMAGuardDriver(driver.LibvirtDriver):
     def __init__(self, virtapi: Any, read_only: bool = False) -> None:
         super().__init__(virtapi, read_only)
         kernel, refused = pools.Kernel(), refusals.Refusals()
-        self.page_check = page_check.PageCheck(kernel, refused)
+        running = claims.Claims(self._host)
+        self.metrics = metrics.Metrics()
+        self.page_check = page_check.PageCheck(
+            kernel, running, refused, self.metrics
+        )
+        self.starts = starts.Starts(self.page_check)
         self.late_check = late_check.LateCheck()
         self.floating_cells = floating_cells.FloatingCells(kernel)
-        self.claims = claims.Claims(self._host)
         self.reporter = reporter.Reporter(
             kernel,
             self.floating_cells,
             self.late_check,
             refused,
-            self.claims,
+            running,
+            self.page_check.reservations.launching,
         )
         self.delivery = delivery.Delivery(
             virtapi, refused, self.reporter.refreshed
@@ -71,6 +87,8 @@ class NUMAGuardDriver(driver.LibvirtDriver):
             CONF.numa_guard.small_page_policy,
             self.page_check.mode,
         )
+        self.metrics.start(CONF)
+        self.page_check.settle()
         super().init_host(host)
         self.floating_cells.settle(self._get_host_numa_topology())
 
@@ -78,17 +96,136 @@ class NUMAGuardDriver(driver.LibvirtDriver):
         self, context: Any, instance: Any, *args: Any, **kwargs: Any
     ) -> None:
         host, [node] = self._guard_host, self.get_available_nodes()
+        in_place = host_guests.is_rebuild_in_place(instance, host)
+        path = starts.REBUILD if in_place else starts.BUILD
         # Before a disk is made: super() begins with downloading the image.
-        with self.late_check.admitted(context, instance, host, node):
-            self.page_check.before_spawn(context, instance, host)
+        with (
+            self.late_check.admitted(context, instance, host, node),
+            self.starts.of(path, context, instance, host),
+        ):
             super().spawn(context, instance, *args, **kwargs)
 
+    def rebuild(
+        self, context: Any, instance: Any, *args: Any, **kwargs: Any
+    ) -> None:
+        if not kwargs.get('evacuate'):
+            self.starts.hold(context, instance, self._guard_host)
+        super().rebuild(context, instance, *args, **kwargs)
+
+    def _hard_reboot(
+        self, context: Any, instance: Any, *args: Any, **kwargs: Any
+    ) -> None:
+        with self.starts.of(
+            starts.RESTART, context, instance, self._guard_host
+        ):
+            super()._hard_reboot(context, instance, *args, **kwargs)
+
+    def _soft_reboot(self, instance: Any) -> bool:
+        with self.starts.of(
+            starts.RESTART, instance._context, instance, self._guard_host
+        ):
+            answered: bool = super()._soft_reboot(instance)
+            return answered
+
+    def resume(
+        self, context: Any, instance: Any, *args: Any, **kwargs: Any
+    ) -> None:
+        with self.starts.of(
+            starts.RESUME, context, instance, self._guard_host
+        ):
+            super().resume(context, instance, *args, **kwargs)
+
+    def resume_state_on_host_boot(
+        self, context: Any, instance: Any, *args: Any, **kwargs: Any
+    ) -> None:
+        with self.starts.of(
+            starts.HOST_BOOT, context, instance, self._guard_host
+        ):
+            super().resume_state_on_host_boot(
+                context, instance, *args, **kwargs
+            )
+
+    def rescue(
+        self, context: Any, instance: Any, *args: Any, **kwargs: Any
+    ) -> None:
+        with self.starts.of(
+            starts.RESCUE, context, instance, self._guard_host
+        ):
+            super().rescue(context, instance, *args, **kwargs)
+
+    def unrescue(self, context: Any, instance: Any) -> None:
+        with self.starts.of(
+            starts.RESTART, context, instance, self._guard_host
+        ):
+            super().unrescue(context, instance)
+
+    def snapshot(
+        self, context: Any, instance: Any, *args: Any, **kwargs: Any
+    ) -> None:
+        with self.starts.across(instance):
+            super().snapshot(context, instance, *args, **kwargs)
+
+    def _suspend_guest_for_snapshot(
+        self,
+        context: Any,
+        live_snapshot: bool,
+        current_power_state: int,
+        instance: Any,
+    ) -> None:
+        if self._needs_suspend_resume_for_snapshot(
+            live_snapshot, current_power_state
+        ):
+            self.starts.begin(
+                starts.RESTART, context, instance, self._guard_host
+            )
+        super()._suspend_guest_for_snapshot(
+            context, live_snapshot, current_power_state, instance
+        )
+
+    def _resume_guest_after_snapshot(
+        self,
+        context: Any,
+        live_snapshot: bool,
+        original_power_state: int,
+        instance: Any,
+        guest: Any,
+    ) -> None:
+        self.starts.ended(instance)
+        super()._resume_guest_after_snapshot(
+            context, live_snapshot, original_power_state, instance, guest
+        )
+
+    def _destroy(self, instance: Any) -> None:
+        super()._destroy(instance)
+        self.starts.ended(instance)
+
     def _create_guest(
-        self, context: Any, xml: str, instance: Any, *args: Any, **kwargs: Any
+        self,
+        context: Any,
+        xml: str,
+        instance: Any,
+        power_on: bool = True,
+        pause: bool = False,
+        **kwargs: Any,
     ) -> Any:
-        guest = super()._create_guest(context, xml, instance, *args, **kwargs)
+        with contextlib.ExitStack() as stack:
+            if power_on or pause:
+                stack.enter_context(
+                    self.starts.launching(context, instance, self._guard_host)
+                )
+            guest = super()._create_guest(
+                context, xml, instance, power_on, pause, **kwargs
+            )
         self.floating_cells.verify(instance, guest)
         return guest
+
+    def post_claim_migrate_data(
+        self, context: Any, instance: Any, migrate_data: Any, claim: Any
+    ) -> Any:
+        self.starts.check_arrival(context, instance, claim, self._guard_host)
+        return super().post_claim_migrate_data(
+            context, instance, migrate_data, claim
+        )
 
     def _get_guest_xml(
         self, context: Any, instance: Any, *args: Any, **kwargs: Any
@@ -98,7 +235,7 @@ class NUMAGuardDriver(driver.LibvirtDriver):
             if self.floating_cells.confinement:
                 xml = confinement.apply(xml, self.floating_cells.confinement)
             if CONF.numa_guard.numatune == 'guard':
-                xml = domain.apply(xml, _small_page_policy(instance))
+                xml = domain.apply(xml, needs.small_page_policy(instance))
         except ValueError as exc:
             LOG.warning(
                 'The <numatune> stays as Nova wrote it: %s',
@@ -138,20 +275,3 @@ class NUMAGuardDriver(driver.LibvirtDriver):
         # Whatever is switched on here: the scheduler's part may be.
         self.reporter.complete(resources, self._guard_host)
         return resources
-
-
-def _small_page_policy(instance: Any) -> domain.SmallPagePolicy:
-    """What the flavor says and, if it says nothing we know, the option."""
-    text = instance.flavor.extra_specs.get('numa_guard:mem_policy')
-    if text is not None:
-        try:
-            return domain.SmallPagePolicy(text)
-        except ValueError:
-            LOG.warning(
-                'The flavor has numa_guard:mem_policy=%s, which is none of '
-                '%s; small_page_policy is used instead',
-                text,
-                ', '.join(policy.value for policy in domain.SmallPagePolicy),
-                instance=instance,
-            )
-    return domain.SmallPagePolicy(CONF.numa_guard.small_page_policy)

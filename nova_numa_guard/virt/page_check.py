@@ -9,19 +9,30 @@
 # WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
 # License for the specific language governing permissions and limitations
 # under the License.
+"""Ask the kernel for the pages of a guest that is about to start."""
 
-"""Ask the kernel for the huge pages of a guest that is about to be built."""
-
+from collections.abc import Iterable
+import dataclasses
 import time
-from typing import Any, NoReturn
+from typing import Any
 
 from nova import exception
 import nova.conf
+from nova.virt import hardware
 from oslo_log import log as logging
-from oslo_utils import units
 
-from nova_numa_guard import availability, conf, guests, pools, refusals
-from nova_numa_guard.virt import host_guests, refusal
+from nova_numa_guard import (
+    availability,
+    conf,
+    guests,
+    look,
+    metrics,
+    pools,
+    refusals,
+    reservations,
+    standing,
+)
+from nova_numa_guard.virt import claims, refusal
 
 CONF = nova.conf.CONF
 LOG = logging.getLogger(__name__)
@@ -29,118 +40,306 @@ LOG = logging.getLogger(__name__)
 EVENT = 'compute_numa_guard_page_check'
 
 
+@dataclasses.dataclass(frozen=True, slots=True)
+class Terms:
+    """What is to become of a start for which there are no pages.
+
+    :param mode: enforce, warn or off
+    :param option: that said so
+    :param is_restart: of a guest that this host has already
+    :param excuse: why it is not refused, whatever the mode; empty if it is
+    """
+
+    mode: str
+    option: str
+    is_restart: bool = False
+    excuse: str = ''
+
+    @property
+    def refuses(self) -> bool:
+        return self.mode == 'enforce' and not self.excuse
+
+
 class PageCheck:
-    """The check of huge pages on one compute host.
+    """The check of pages on one compute host, and its promises.
 
     :param kernel: where the figures come from
+    :param running: where they come from of guests that run
     :param refused: where a refusal is remembered
+    :param counts: where checks are counted
     """
 
     def __init__(
-        self, kernel: pools.Kernel, refused: refusals.Refusals
+        self,
+        kernel: look.Kernel,
+        running: claims.Claims,
+        refused: refusals.Refusals,
+        counts: metrics.Metrics,
     ) -> None:
-        self.kernel = kernel
+        self.reservations = reservations.Reservations()
+        self.lookout = look.Lookout(kernel, self._running, {})
+        self._claims = running
         self._refused = refused
+        self.metrics = counts
         self._mode = conf.LiveOption(CONF, 'page_check')
+        self._on_restart = conf.LiveOption(CONF, 'page_check_on_restart')
+        self._complaints: set[str] = set()
 
     @property
     def mode(self) -> str:
         """What [numa_guard] page_check says: enforce, warn or off."""
         return self._mode.value
 
-    def before_spawn(self, context: Any, instance: Any, host: str) -> None:
-        """Refuse a guest that the host has no pages for.
+    def settle(self) -> None:
+        """Read what Nova has to leave to others.
+
+        :raises nova.exception.InvalidReservedMemoryPagesOption: it is not
+            what it should be; Nova would find that out later
+        """
+        self.lookout.configured = {
+            (node, int(size)): pages
+            for node, sizes in hardware.numa_get_reserved_huge_pages().items()
+            for size, pages in sizes.items()
+        }
+
+    def terms(self, is_restart: bool, excuse: str = '') -> Terms:
+        """What the options say now."""
+        if is_restart:
+            return Terms(
+                self._on_restart.value, 'page_check_on_restart', True, excuse
+            )
+        return Terms(self._mode.value, 'page_check', False, excuse)
+
+    def promise(
+        self,
+        context: Any,
+        instance: Any,
+        host: str,
+        needs: tuple[guests.PageNeed, ...],
+        terms: Terms,
+        patience: float,
+        insist: bool = False,
+    ) -> reservations.Reservation:
+        """Promise an instance its pages until they are released.
 
         :param host: the name of this compute host
-        :raises nova.exception.ComputeResourcesUnavailable: the build goes to
-            the next host
+        :param needs: not empty
+        :param patience: seconds to wait at most
+        :param insist: wait as well for pages that are not there
+        :raises nova.exception.ComputeResourcesUnavailable: they are not there
         """
-        mode = self.mode
-        if mode == 'off':
-            return
-        short = self._shortages(instance)
-        if not short:
-            return
-        shortage = '; '.join(map(str, short))
-        if mode == 'warn':
-            LOG.warning(
-                'Starting although the kernel lacks pages, because '
-                '[numa_guard] page_check is "warn"; QEMU may fail: %s',
-                shortage,
-                instance=instance,
-            )
-        elif host_guests.is_rebuild_in_place(instance, host):
-            LOG.warning(
-                'Starting although the kernel lacks pages, because the '
-                'rebuild has removed the guest already; QEMU may fail: %s',
-                shortage,
-                instance=instance,
-            )
-        else:
-            # Told to the scheduler, until they have more.
-            self._refused.add(
-                {(s.node, s.page_size): s.free for s in short},
-                time.time(),
-                CONF.numa_guard.refusal_ttl,
-            )
-            refuse(context, instance, host, shortage)
+        asked = _Question(self, needs, terms)
+        found = self.reservations.promise(
+            instance.uuid,
+            needs,
+            asked,
+            patience,
+            domain_id=(
+                self._domain_id(instance.uuid) if terms.is_restart else None
+            ),
+            always=not terms.refuses,
+            insist=insist,
+        )
+        self._answer(context, instance, host, terms, asked, found)
+        return found
 
-    def _shortages(self, instance: Any) -> tuple[availability.Shortage, ...]:
-        """The pools that are too small; empty if none is."""
-        needs = page_needs(instance)
-        if not needs:
-            return ()
-        sizes = {need.page_size for need in needs}
+    def recover(
+        self,
+        context: Any,
+        instance: Any,
+        host: str,
+        reservation: reservations.Reservation,
+        needs: tuple[guests.PageNeed, ...],
+        terms: Terms,
+        patience: float,
+    ) -> None:
+        """See that what was promised is there, and wait for it if it is not.
+
+        :raises nova.exception.ComputeResourcesUnavailable: it is not
+        """
+        asked = _Question(self, needs, terms)
+        found = self.reservations.recover(reservation, asked, patience)
+        self._answer(context, instance, host, terms, asked, found)
+
+    def look_only(
+        self,
+        context: Any,
+        instance: Any,
+        host: str,
+        needs: tuple[guests.PageNeed, ...],
+    ) -> None:
+        """Check an instance that will not start yet, and promise nothing.
+
+        :raises nova.exception.ComputeResourcesUnavailable: its pages are not
+            there
+        """
+        terms = self.terms(is_restart=False)
+        asked = _Question(self, needs, terms)
+        promises = self.reservations.promises
+        figures = asked(promises)
+        outcome = None
+        if figures is not None:
+            outcome = standing.judge(instance.uuid, needs, promises, figures)
+            if outcome.verdict is standing.Verdict.UNCERTAIN:
+                return
+        found = reservations.Reservation(instance.uuid, outcome, False)
+        self._answer(context, instance, host, terms, asked, found)
+
+    def figures(
+        self,
+        needs: Iterable[guests.PageNeed],
+        promises: tuple[standing.Promise, ...],
+    ) -> standing.Figures | None:
+        """What the kernel and libvirt say; None if they cannot be read."""
         try:
-            found = [p for size in sizes for p in self.kernel.pools(size)]
-            known = {pool.page_size for pool in found}
-            bounds = {size: self.kernel.bound(size) for size in known}
+            return self.lookout.figures(needs, promises)
         except pools.UnreadableError as exc:
-            LOG.warning(
-                'Huge pages are not checked, and the guest may fail to '
-                'start: %s',
+            self.metrics.unreadable('kernel')
+            self._complain(
+                f'Pages are not checked, and guests may fail to start: {exc}'
+            )
+            return None
+
+    def _running(self) -> tuple[availability.Claim, ...]:
+        """The guests that run; none if libvirt does not say.
+
+        What they have in use, the kernel tells.
+        """
+        try:
+            return self._claims.running()
+        except claims.UnknownError as exc:
+            # It is late where many guests start at once.
+            self.metrics.unreadable('libvirt')
+            LOG.info(
+                'What running guests have not touched of their pages is not '
+                'known, and may be promised to others: %s',
                 exc,
-                instance=instance,
             )
             return ()
-        short = availability.shortages(needs, found, bounds)
-        if short and all(
-            availability.may_overcommit(bounds.get(s.page_size)) for s in short
-        ):
+
+    def _domain_id(self, uuid: str) -> int | None:
+        for claim in self._running():
+            if claim.uuid == uuid:
+                return claim.domain_id
+        return None
+
+    def _complain(self, text: str) -> None:
+        """Warn of something once."""
+        if text not in self._complaints:
+            self._complaints.add(text)
+            LOG.warning('%s', text)
+
+    def _answer(
+        self,
+        context: Any,
+        instance: Any,
+        host: str,
+        terms: Terms,
+        asked: '_Question',
+        found: reservations.Reservation,
+    ) -> None:
+        outcome = found.outcome
+        verdict = outcome.verdict if outcome else None
+        sizes = {need.page_size for need in asked.needs}
+        if found.waited:
+            self.metrics.waited(found.waited)
+        if outcome is None or verdict is standing.Verdict.FITS:
+            result = metrics.Result.PASSED if outcome else asked.unanswered
+            if result:
+                self.metrics.checked(result, sizes, asked.seconds)
+            return
+        shortage = _text(outcome.shortages)
+        for short in outcome.shortages:
+            self.metrics.failed(short.page_size, short.node)
+        if verdict is standing.Verdict.OVERCOMMITS:
+            self.metrics.checked(
+                metrics.Result.OVERCOMMITTED, sizes, asked.seconds
+            )
             LOG.warning(
                 'Starting although the pools are too small, because the '
                 'kernel may add to them (nr_overcommit_hugepages): %s',
-                '; '.join(map(str, short)),
+                shortage,
                 instance=instance,
             )
-            return ()
-        return short
-
-
-def page_needs(instance: Any) -> tuple[guests.PageNeed, ...]:
-    """The huge pages that a claimed instance needs, by pool."""
-    topology = instance.numa_topology
-    return guests.page_needs(
-        (
-            guests.GuestCell(
-                node=cell.id,
-                memory=cell.memory * units.Ki,
-                page_size=cell.pagesize,
+        elif terms.refuses:
+            self.metrics.checked(metrics.Result.REFUSED, sizes, asked.seconds)
+            if found.waited >= 1:
+                shortage += f' (after {found.waited:.0f} s)'
+            self._refused.add(
+                asked.free(outcome.shortages),
+                time.time(),
+                CONF.numa_guard.refusal_ttl,
             )
-            for cell in (topology.cells if topology else ())
-        ),
-        pools.SMALL_PAGE,
-    )
+            raise _refuse(context, instance, host, shortage)
+        else:
+            self.metrics.checked(metrics.Result.WARNED, sizes, asked.seconds)
+            LOG.warning(
+                'Starting although the kernel lacks pages, because %s; QEMU '
+                'may fail: %s',
+                terms.excuse
+                or f'[numa_guard] {terms.option} is "{terms.mode}"',
+                shortage,
+                instance=instance,
+            )
 
 
-def refuse(context: Any, instance: Any, host: str, shortage: str) -> NoReturn:
-    """Log a refusal, make it an event of the instance action, and raise it.
+class _Question:
+    """What reservations.Reservations asks, and the last answer to it."""
 
-    :raises nova.exception.ComputeResourcesUnavailable:
-    """
+    def __init__(
+        self,
+        check: PageCheck,
+        needs: tuple[guests.PageNeed, ...],
+        terms: Terms,
+    ) -> None:
+        self.needs = needs
+        self.seconds = 0.0
+        self._check = check
+        self._is_off = terms.mode == 'off'
+        self._last: standing.Figures | None = None
+
+    def __call__(
+        self, promises: tuple[standing.Promise, ...]
+    ) -> standing.Figures | None:
+        if self._is_off:
+            return None
+        begun = time.perf_counter()
+        self._last = self._check.figures(self.needs, promises)
+        self.seconds += time.perf_counter() - begun
+        return self._last
+
+    @property
+    def unanswered(self) -> metrics.Result | None:
+        """How a check without an answer is counted."""
+        asked = self.seconds and self._last is None
+        return metrics.Result.UNCHECKED if asked else None
+
+    def free(
+        self, shortages: Iterable[availability.Shortage]
+    ) -> dict[standing.Key, int]:
+        """Free pages of the pools that are too small."""
+        free = {
+            (pool.node, pool.page_size): pool.free
+            for pool in (self._last.pools if self._last else ())
+        }
+        return {
+            key: free.get(key, 0)
+            for short in shortages
+            for key in ((short.node, short.page_size),)
+        }
+
+
+def _text(shortages: Iterable[availability.Shortage]) -> str:
+    return '; '.join(map(str, shortages))
+
+
+def _refuse(
+    context: Any, instance: Any, host: str, shortage: str
+) -> exception.ComputeResourcesUnavailable:
+    """Log a refusal, and make it an event of the instance action."""
     LOG.warning('Refused to start: %s', shortage, instance=instance)
     unavailable = exception.ComputeResourcesUnavailable(reason=shortage)
     refusal.record(
         context, instance, host, EVENT, unavailable.format_message()
     )
-    raise unavailable
+    return unavailable

@@ -15,7 +15,7 @@
 from nova import context, objects
 
 from nova_numa_guard import domain, guests, pools
-from nova_numa_guard.virt import page_check
+from nova_numa_guard.virt import needs
 from tests.functional import base
 
 NEEDED_256 = (
@@ -114,8 +114,8 @@ class PageCheckTest(base.GuardTestCase):
         server = self.boot(self.huge)
         self.assertEqual('host1', self.host_of(server))
         self.assertIn(
-            f'Huge pages are not checked, and the guest may fail to start: '
-            f"cannot read {path}: 'many' is not a number of pages",
+            f'Pages are not checked, and guests may fail to start: '
+            f"cannot read {path}: 'many' is not a number",
             self.stdlog.logger.output,
         )
 
@@ -229,7 +229,7 @@ class NeedsTest(base.GuardTestCase):
                 context.get_admin_context(), server['id']
             )
             self.assertEqual(
-                page_check.page_needs(instance),
+                needs.pages(instance, instance.numa_topology),
                 guests.page_needs(
                     domain.read_cells(self.xml[server['id']]),
                     pools.SMALL_PAGE,

@@ -12,7 +12,7 @@
 
 """What the tests of the lab have in common."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Container
 import functools
 import os
 import subprocess
@@ -107,13 +107,13 @@ class LabTestCase(testtools.TestCase):
         self,
         flavor: str,
         host: str = '',
-        status: str = 'ACTIVE',
+        status: str | Container[str] = ('ACTIVE',),
         forced: bool = False,
     ) -> client.Server:
         """Boot a server, which is deleted after the test.
 
         :param host: the only host that the filters are to look at
-        :param status: what becomes of it
+        :param status: what becomes of it, or what may
         :param forced: no filter is asked
         """
         uuid = self.client.boot(
@@ -123,7 +123,8 @@ class LabTestCase(testtools.TestCase):
         self._left.append(uuid)
         self.addCleanup(self._delete_servers)
         server = self.client.settled(uuid)
-        self.assertEqual(status, server.status, server.fault)
+        expected = (status,) if isinstance(status, str) else status
+        self.assertIn(server.status, expected, server.fault)
         return server
 
     def host(self, name: str) -> hosts.ComputeHost:

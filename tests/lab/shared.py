@@ -31,6 +31,7 @@ VARIABLE = 'OS_LAB_DIR'
 
 # 2 MiB pages of the guests that have huge pages.
 PAGES = 32
+TINY = 8
 
 
 class Lab:
@@ -54,6 +55,7 @@ class Lab:
         self.huge_pinned = flavor(
             'huge-pinned', 2 * PAGES, {'hw:cpu_policy': 'dedicated', **huge}
         )
+        self.huge_tiny = flavor('huge-tiny', 2 * TINY, huge)
         # A size that no other mapping of QEMU has.
         self.small_page_memory = 96
         self.small_page = flavor(

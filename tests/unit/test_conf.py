@@ -35,6 +35,9 @@ DEFAULTS = {
     'accounting': True,
     'page_check': 'enforce',
     'refusal_ttl': 300,
+    'metrics_port': 0,
+    'metrics_address': '127.0.0.1',
+    'metrics_textfile': '',
 }
 WORDS = {
     'isolation': ('none', 'host', 'cell'),
@@ -151,6 +154,32 @@ class ConfTest(base.TestCase):
             self.assertIn('[numa_guard] floating_cells', str(exc))
             self.assertIn(repr(value), str(exc))
 
+    def test_where_metrics_are_shown(self):
+        for name, good, bad in (
+            ('metrics_port', ('0', '9180', '65535'), ('-1', '65536', 'http')),
+            (
+                'metrics_address',
+                ('127.0.0.1', '::', 'host1.example.org'),
+                ('127.0.0.1:9180', 'a b', '256.0.0.1'),
+            ),
+            (
+                'metrics_textfile',
+                ('', '/var/lib/node_exporter/numa_guard.prom'),
+                ('/a.prom.txt', '/a.PROM', '/a', 'a.prom', '.prom'),
+            ),
+        ):
+            for value in good:
+                loaded = self.load(**{name: value})
+                conf.validate(loaded)
+                self.assertEqual(value, str(loaded.numa_guard[name]))
+            for value in bad:
+                exc = self.assertRaises(
+                    cfg.ConfigFileValueError,
+                    conf.validate,
+                    self.load(**{name: value}),
+                )
+                self.assertIn(f'[numa_guard] {name}', str(exc))
+
     def others(self):
         """A value other than its default, for each option."""
         return {
@@ -158,6 +187,9 @@ class ConfTest(base.TestCase):
             'floating_cells': '0',
             'accounting': 'false',
             'refusal_ttl': '1',
+            'metrics_port': '9180',
+            'metrics_address': '::1',
+            'metrics_textfile': '/a.prom',
             **{
                 name: next(word for word in words if word != DEFAULTS[name])
                 for name, words in WORDS.items()

@@ -27,7 +27,7 @@ PID = f'run/libvirt/qemu/{NAME}.pid'
 MAPS = 'proc/4711/numa_maps'
 RAM = (
     r'/dev/hugepages/libvirt/qemu/1-instance-00000007/'
-    r'qemu_back_mem._objects_ram-node0.{}\040(deleted)'
+    r'qemu_back_mem.ram-node0.{}\040(deleted)'
 )
 # Of a line, and of what is none.
 PARTS = [
@@ -146,6 +146,13 @@ class HeldTest(test_pools.PoolsTestCase):
             self.assertEqual(
                 {},
                 self.held(f'7f2 default file={name} N0=7 kernelpagesize_kB=4'),
+            )
+            self.assertEqual(
+                {(0, 2048): 36},
+                self.held(
+                    f'7f2 default file={name} huge N0=36'
+                    ' kernelpagesize_kB=2048'
+                ),
             )
 
     def test_a_name_that_is_not_text(self):

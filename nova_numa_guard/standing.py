@@ -1,0 +1,388 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#     http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+
+"""What stands between the pages that the kernel has free and a guest.
+
+Pure: figures in, verdict out. Free pages may be spoken for: by guests that
+run and have not touched all that is theirs, by guests that are about to start,
+and by processes that mapped pages, on whichever node. A guest that is starting
+has touched some of its pages, and nobody knows how many; with it there are two
+answers, one that is sure and one that is the most there can be.
+"""
+
+from collections.abc import Iterable, Mapping
+import dataclasses
+import enum
+from typing import Any
+
+from nova_numa_guard import availability, guests
+
+Key = tuple[int, int]  # host node, page size in KiB
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Promise:
+    """Pages that a guest was promised, until its launch has returned.
+
+    :param uuid: of the guest
+    :param needs: at most one entry per pool
+    :param launching: libvirt was asked, and QEMU may be touching them
+    :param domain_id: of libvirt's domain that is to end before, and holds
+        pages of the guest until then
+    """
+
+    uuid: str
+    needs: tuple[guests.PageNeed, ...]
+    launching: bool = False
+    domain_id: int | None = None
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Figures:
+    """What kernel and libvirt say.
+
+    They are exact if the kernel is read before libvirt, and ``held`` before
+    the kernel: pages that change hands in between count as taken then.
+
+    :param pools: every pool of the page sizes that are asked for
+    :param bounds: by page size in KiB
+    :param configured: pages that Nova must leave to others
+        (``[DEFAULT] reserved_huge_pages``), by pool
+    :param claims: of guests that run, those that are starting included
+    :param held: pages that guests have touched, by uuid and pool, of those
+        that were looked at
+    :param reserved_before: pages that were reserved when last no guest was
+        starting, by page size in KiB
+    """
+
+    pools: tuple[availability.Pool, ...]
+    bounds: Mapping[int, availability.Bound]
+    configured: Mapping[Key, int] = dataclasses.field(default_factory=dict)
+    claims: tuple[availability.Claim, ...] = ()
+    held: Mapping[str, Mapping[Key, int]] = dataclasses.field(
+        default_factory=dict
+    )
+    reserved_before: Mapping[int, int] = dataclasses.field(
+        default_factory=dict
+    )
+
+
+class Verdict(enum.Enum):
+    """Whether a guest's pages are there.
+
+    OVERCOMMITS: they are not, but the kernel may add them when it is asked.
+    UNCERTAIN: they are if guests that are starting have touched theirs.
+    """
+
+    FITS = 'fits'
+    OVERCOMMITS = 'overcommits'
+    UNCERTAIN = 'uncertain'
+    SHORT = 'short'
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Outcome:
+    """A verdict, and its figures.
+
+    :param shortages: what lacks, for every verdict but FITS; for UNCERTAIN,
+        at the worst
+    :param awaited: an UNCERTAIN guest may be told more when one of these has
+        started
+    :param doubtful: a start that fails, of whomever, may have emptied the
+        pools for a moment
+    """
+
+    verdict: Verdict
+    shortages: tuple[availability.Shortage, ...] = ()
+    awaited: frozenset[str] = frozenset()
+    doubtful: bool = False
+
+
+def judge(
+    uuid: str,
+    needs: Iterable[guests.PageNeed],
+    promises: Iterable[Promise],
+    figures: Figures,
+) -> Outcome:
+    """Whether a guest's pages are there.
+
+    Pages that the guest itself has in use, because it is to be started anew,
+    count as free.
+
+    :param uuid: of the guest; what it was promised before does not count
+    :param needs: at most one entry per pool
+    """
+    needs = tuple(needs)
+    others = [promise for promise in promises if promise.uuid != uuid]
+    spoken = _spoken_for(uuid, needs, others, figures)
+    at_worst = availability.shortages(
+        needs, *_left(spoken, figures, at_best=False)
+    )
+    if not at_worst:
+        return Outcome(Verdict.FITS)
+    at_best = availability.shortages(
+        needs, *_left(spoken, figures, at_best=True)
+    )
+    awaited = _awaited(needs, others, figures)
+    if not at_best:
+        # Without any to wait for, only what is reserved is in doubt, and it
+        # is taken for that of guests that are starting in other pools.
+        verdict = Verdict.UNCERTAIN if awaited else Verdict.FITS
+        return Outcome(verdict, at_worst if awaited else (), awaited)
+    bounds = [
+        figures.bounds.get(each.page_size, availability.Bound())
+        for each in at_best
+    ]
+    return Outcome(
+        Verdict.OVERCOMMITS
+        if all(map(availability.may_overcommit, bounds))
+        else Verdict.SHORT,
+        at_best,
+        awaited,
+        doubtful=bool(awaited) or any(bound.reserved for bound in bounds),
+    )
+
+
+def to_look_at(
+    promises: Iterable[Promise], figures: Figures
+) -> tuple[availability.Claim, ...]:
+    """The guests whose held pages have to be known, for exact figures.
+
+    QEMU touches huge pages when it starts, so that a guest at rest holds what
+    it claims. Pages that it has not touched, or gave back since, show: as
+    reserved ones, or by claims that are more than what is in use.
+
+    :param figures: without what is held
+    """
+    starting = _starting(promises, figures.claims)
+    claimed: dict[Key, int] = {}
+    anywhere: dict[int, int] = {}
+    for claim in figures.claims:
+        for need in claim.needs:
+            _add(claimed, (need.node, need.page_size), need.pages)
+        for size, pages in claim.anywhere:
+            _add(anywhere, size, pages)
+    suspect = set()
+    for pool in figures.pools:
+        key = (pool.node, pool.page_size)
+        bound = figures.bounds.get(pool.page_size)
+        used = pool.total - pool.free
+        if (bound and bound.reserved) or claimed.get(key, 0) > used:
+            suspect.add(key)
+    sizes = {size for _, size in suspect}
+    return tuple(
+        claim
+        for claim in figures.claims
+        if claim.uuid in starting
+        or any((need.node, need.page_size) in suspect for need in claim.needs)
+        or any(size in sizes for size, _ in claim.anywhere)
+    )
+
+
+@dataclasses.dataclass(slots=True)
+class _Spoken:
+    """What of one pool is spoken for, in pages.
+
+    :param claimed: by guests that run
+    :param idle: of these, not touched
+    :param held: touched by those that were looked at
+    :param unread: claimed by those that were not
+    :param promised: to guests that are about to start
+    :param starting: to guests that are starting
+    :param touched: of these, in use by now
+    :param own: in use by the guest that is judged
+    """
+
+    claimed: int = 0
+    idle: int = 0
+    held: int = 0
+    unread: int = 0
+    promised: int = 0
+    starting: int = 0
+    touched: int = 0
+    own: int = 0
+
+
+def _spoken_for(
+    uuid: str,
+    needs: Iterable[guests.PageNeed],
+    others: Iterable[Promise],
+    figures: Figures,
+) -> dict[Key, _Spoken]:
+    spoken = {(pool.node, pool.page_size): _Spoken() for pool in figures.pools}
+    small = {(p.node, p.page_size) for p in figures.pools if p.small}
+    running = {claim.uuid: claim for claim in figures.claims}
+    own = running.pop(uuid, None)
+    starting = _starting(others, figures.claims)
+    for promise in others:
+        claim = running.get(promise.uuid)
+        ends_first = claim is not None and claim.domain_id == promise.domain_id
+        if claim is not None and not ends_first:
+            del running[promise.uuid]  # libvirt lists it before it has started
+        held = figures.held.get(promise.uuid, {})
+        for need in promise.needs:
+            key = (need.node, need.page_size)
+            if key not in spoken:
+                continue
+            if promise.uuid in starting:
+                spoken[key].starting += need.pages
+                spoken[key].touched += min(need.pages, held.get(key, 0))
+            elif claim is not None and ends_first:
+                if key not in small:
+                    more = need.pages - claim.pages(*key)
+                    spoken[key].promised += max(0, more)
+            else:
+                spoken[key].promised += need.pages
+    for claim in running.values():
+        looked_at = figures.held.get(claim.uuid)
+        for need in claim.needs:
+            key = (need.node, need.page_size)
+            if key not in spoken:
+                continue
+            spoken[key].claimed += need.pages
+            if looked_at is None:
+                spoken[key].unread += need.pages
+            else:
+                held_pages = looked_at.get(key, 0)
+                spoken[key].held += held_pages
+                spoken[key].idle += max(0, need.pages - held_pages)
+    if own is not None:
+        known = figures.held.get(uuid)
+        for need in own.needs:
+            key = (need.node, need.page_size)
+            if key in spoken:
+                spoken[key].own = (
+                    need.pages if known is None else known.get(key, 0)
+                )
+        for need in needs:
+            key = (need.node, need.page_size)
+            if key in small:
+                spoken[key].own = need.pages
+    for pool in figures.pools:
+        each = spoken[pool.node, pool.page_size]
+        # Of those that were not looked at, what cannot be in use is idle.
+        used = pool.total - pool.free - each.touched - each.held - each.own
+        each.idle += max(0, each.unread - max(0, used))
+    return spoken
+
+
+def _left(
+    spoken: Mapping[Key, _Spoken], figures: Figures, at_best: bool
+) -> tuple[list[availability.Pool], dict[int, availability.Bound]]:
+    """Pools and bounds, less what is spoken for.
+
+    :param at_best: as if guests that are starting had touched all of theirs
+    """
+    pools = []
+    idle: dict[int, int] = {}
+    starting: dict[int, int] = {}
+    gone: dict[int, int] = {}
+    own: dict[int, int] = {}
+    left: dict[int, int] = {}
+    for pool in figures.pools:
+        key = (pool.node, pool.page_size)
+        each = spoken[key]
+        yet_to_touch = each.starting - each.touched
+        away = each.promised + (0 if at_best else yet_to_touch)
+        free = pool.free + each.own - each.idle - away
+        if not pool.small:
+            configured = figures.configured.get(key, 0)
+            theirs = each.claimed + each.promised + each.starting
+            free = min(free, pool.total - pool.surplus - configured - theirs)
+        # What the guest has itself, nobody else can be promised.
+        pools.append(dataclasses.replace(pool, free=max(each.own, free, 0)))
+        _add(idle, pool.page_size, each.idle)
+        _add(starting, pool.page_size, yet_to_touch)
+        _add(gone, pool.page_size, away - each.own)
+        _add(own, pool.page_size, each.own)
+        _add(left, pool.page_size, pools[-1].free)
+    anywhere = _idle_anywhere(figures)
+    bounds = {}
+    for size, bound in figures.bounds.items():
+        floating = anywhere.get(size, 0)
+        # What is reserved may be that of guests that have not touched it.
+        idle_pages = idle.get(size, 0) + floating
+        others = max(0, bound.reserved - idle_pages)
+        others_at_least = max(0, others - starting.get(size, 0))
+        before = figures.reserved_before.get(size, 0) - idle_pages
+        reserved = floating + (
+            others_at_least
+            if at_best
+            else max(others_at_least, min(others, before))
+        )
+        own_pages, limit = own.get(size, 0), bound.mount_free
+        bounds[size] = dataclasses.replace(
+            bound,
+            reserved=min(reserved, left.get(size, 0) - own_pages),
+            mount_free=None
+            if limit is None
+            else max(own_pages, limit - gone.get(size, 0)),
+        )
+    return pools, bounds
+
+
+def _idle_anywhere(figures: Figures) -> dict[int, int]:
+    """Pages not touched by guests that may take them from any node."""
+    idle: dict[int, int] = {}
+    for claim in figures.claims:
+        held = figures.held.get(claim.uuid)
+        if held is None:
+            continue
+        for size, pages in claim.anywhere:
+            touched = sum(n for (_, each), n in held.items() if each == size)
+            _add(idle, size, max(0, pages - touched))
+    return idle
+
+
+def _starting(
+    promises: Iterable[Promise], claims: Iterable[availability.Claim]
+) -> frozenset[str]:
+    """The guests whose QEMU is touching its pages, or may be.
+
+    A soft reboot starts a guest unannounced: it is another domain then.
+    """
+    running = {claim.uuid: claim.domain_id for claim in claims}
+    return frozenset(
+        promise.uuid
+        for promise in promises
+        if promise.launching
+        or running.get(promise.uuid, promise.domain_id) != promise.domain_id
+    )
+
+
+def _awaited(
+    needs: Iterable[guests.PageNeed],
+    others: Iterable[Promise],
+    figures: Figures,
+) -> frozenset[str]:
+    """The guests that are starting in pools, or a mount, that are needed."""
+    keys = {(need.node, need.page_size) for need in needs}
+    shared = {
+        size
+        for _, size in keys
+        if size in figures.bounds
+        and figures.bounds[size].mount_free is not None
+    }
+    starting = _starting(others, figures.claims)
+    return frozenset(
+        promise.uuid
+        for promise in others
+        if promise.uuid in starting
+        and any(
+            (need.node, need.page_size) in keys or need.page_size in shared
+            for need in promise.needs
+        )
+    )
+
+
+def _add(sums: dict[Any, int], key: Any, more: int) -> None:
+    sums[key] = sums.get(key, 0) + more

@@ -1,0 +1,114 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#     http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+"""Which pages an instance needs of this host, translated from Nova."""
+
+from typing import Any
+
+import nova.conf
+from nova.network import model
+from nova.objects import InstancePCIRequest
+from nova.virt import hardware
+from oslo_log import log as logging
+from oslo_utils import units
+
+from nova_numa_guard import domain, guests, pools
+
+CONF = nova.conf.CONF
+LOG = logging.getLogger(__name__)
+
+# Ports whose device is passed through, for which VFIO or vhost-vdpa pins all
+# memory of the guest: those of domain.is_preallocated().
+_PINNING_PORTS = frozenset(
+    (
+        model.VNIC_TYPE_DIRECT,
+        model.VNIC_TYPE_DIRECT_PHYSICAL,
+        model.VNIC_TYPE_ACCELERATOR_DIRECT,
+        model.VNIC_TYPE_ACCELERATOR_DIRECT_PHYSICAL,
+        model.VNIC_TYPE_REMOTE_MANAGED,
+        model.VNIC_TYPE_VDPA,
+    )
+)
+
+
+def pages(instance: Any, topology: Any) -> tuple[guests.PageNeed, ...]:
+    """What an instance needs with a topology that was claimed, by pool.
+
+    Small pages are among it if the guest is bound to a node's strictly.
+
+    :param topology: nova.objects.InstanceNUMATopology, or None
+    """
+    if topology is None:
+        return ()
+    cells = [
+        guests.GuestCell(cell.id, cell.memory * units.Ki, cell.pagesize)
+        for cell in topology.cells
+    ]
+    needs = guests.page_needs(cells, pools.SMALL_PAGE)
+    small = [
+        cell
+        for cell in cells
+        if not cell.page_size or cell.page_size <= pools.SMALL_PAGE
+    ]
+    if small and is_strict(instance):
+        needs += guests.small_needs(small, pools.SMALL_PAGE)
+    return needs
+
+
+def is_strict(instance: Any) -> bool:
+    """Whether its small pages will come from their nodes, and no others.
+
+    Where Nova writes the ``<numatune>`` they do as well; that is Nova's, and
+    is not checked.
+    """
+    if CONF.numa_guard.numatune != 'guard':
+        return False
+    policy = small_page_policy(instance)
+    if policy is domain.SmallPagePolicy.AUTO:
+        return is_preallocated(instance)
+    return policy is domain.SmallPagePolicy.STRICT
+
+
+def small_page_policy(instance: Any) -> domain.SmallPagePolicy:
+    """What the flavor says and, if it says nothing we know, the option."""
+    text = instance.flavor.extra_specs.get('numa_guard:mem_policy')
+    if text is not None:
+        try:
+            return domain.SmallPagePolicy(text)
+        except ValueError:
+            LOG.warning(
+                'The flavor has numa_guard:mem_policy=%s, which is none of '
+                '%s; small_page_policy is used instead',
+                text,
+                ', '.join(policy.value for policy in domain.SmallPagePolicy),
+                instance=instance,
+            )
+    return domain.SmallPagePolicy(CONF.numa_guard.small_page_policy)
+
+
+def is_preallocated(instance: Any) -> bool:
+    """Whether its XML will be what domain.is_preallocated() looks for."""
+    requests = instance.pci_requests.requests if instance.pci_requests else ()
+    return (
+        any(
+            each.source == InstancePCIRequest.FLAVOR_ALIAS for each in requests
+        )
+        or any(
+            port['vnic_type'] in _PINNING_PORTS
+            for port in instance.get_network_info() or ()
+        )
+        or hardware.is_realtime_enabled(instance.flavor)
+        or bool(
+            hardware.get_locked_memory_constraint(
+                instance.flavor, instance.image_meta
+            )
+        )
+    )
