@@ -18,7 +18,6 @@ import time
 from typing import Any
 
 from nova import context as nova_context
-from nova import rpc
 import nova.conf
 from oslo_log import log as logging
 
@@ -26,8 +25,6 @@ from nova_numa_guard import refusals, report
 
 CONF = nova.conf.CONF
 LOG = logging.getLogger(__name__)
-
-EVENT = 'numa_guard.page_check.refused'
 
 # Seconds. At most one write is asked for in each.
 INTERVAL = 5.0
@@ -79,27 +76,26 @@ class Delivery:
         self._left: tuple[float, str] | None = None  # since when, which record
 
     def refused(
-        self, context: Any, pools: Mapping[tuple[int, int], int], build: bool
-    ) -> None:
+        self, pools: Mapping[tuple[int, int], int], build: bool
+    ) -> tuple[refusals.Refusal, ...]:
         """Remember a refusal, and have the scheduler know it within INTERVAL.
 
         Call it before the refusal is raised. Never raises itself.
 
-        :param context: of the request
         :param pools: the free pages of those that were too small, by node and
             page size in KiB
         :param build: whether an instance's claim is given up for it: at a
             build or an unshelving
+        :returns: those that did not hold before, of which others may be told
+            without telling them of each refusal
         """
         ttl = CONF.numa_guard.refusal_ttl
         if ttl <= 0:
-            return
+            return ()
         fresh = self._refused.add(pools, time.time(), ttl)
         tracker = self._tracker()
         if tracker is None:
-            return
-        for refusal in fresh:
-            _notify(context, tracker.host, refusal, pools)
+            return fresh
         try:
             left = build and self._leave(tracker)
         except Exception as exc:
@@ -108,6 +104,7 @@ class Delivery:
             left = False
         if not left:
             self.request_audit()
+        return fresh
 
     def request_audit(self) -> None:
         """Have Nova's tracker look at this host soon, and report it."""
@@ -152,9 +149,13 @@ class Delivery:
         """See to it that somebody works; under the lock."""
         if self._working:
             self._changed.notify_all()
-        else:
-            self._working = True
+            return
+        self._working = True
+        try:
             self._spawn(self._run)
+        except RuntimeError as exc:  # "can't start new thread"
+            self._working = False
+            LOG.warning('The scheduler does not know a refusal yet: %s', exc)
 
     def _run(self) -> None:
         while True:
@@ -236,38 +237,3 @@ def _holds(stats: Mapping[str, Any], record: str) -> bool:
         ends.get((each.node, each.page_size), 0) >= each.expires
         for each in wanted.refused
     )
-
-
-def _notify(
-    context: Any,
-    host: str,
-    refusal: refusals.Refusal,
-    pools: Mapping[tuple[int, int], int],
-) -> None:
-    """Send a notification, in the formats that Nova is told to send."""
-    payload = {
-        'host': host,
-        'numa_node': refusal.node,
-        'page_size_kb': refusal.page_size,
-        'free_pages': pools[refusal.node, refusal.page_size],
-        'expires': refusal.expires,
-    }
-    versioned = {
-        'nova_object.name': 'PageCheckRefusedPayload',
-        'nova_object.namespace': 'nova_numa_guard',
-        'nova_object.version': '1.0',
-        'nova_object.data': payload,
-    }
-    for notifier, publisher, content in (
-        # Not by get_notifier(), which knows all events of this kind there are.
-        (rpc.LEGACY_NOTIFIER, f'compute.{host}', payload),
-        (rpc.NOTIFIER, f'nova-compute:{host}', versioned),
-    ):
-        if notifier is None:
-            continue
-        try:
-            notifier.prepare(publisher_id=publisher).warn(
-                context, EVENT, content
-            )
-        except Exception as exc:
-            LOG.warning('There is no notification of a refusal: %s', exc)

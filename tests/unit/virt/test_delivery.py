@@ -19,9 +19,7 @@ import threading
 import types
 
 import fixtures
-from nova import rpc
 from nova.compute import manager, resource_tracker, stats
-from oslo_messaging import notify
 
 from nova_numa_guard import refusals, report
 from nova_numa_guard.virt import delivery
@@ -53,19 +51,6 @@ class Clock:
             event()  # it may have changed what is waited for
         else:
             self.now = until
-
-
-class Notifier:
-    """What sends notifications: oslo_messaging.Notifier."""
-
-    def __init__(self):
-        self.sent = []
-
-    def prepare(self, publisher_id):
-        def warn(context, event, payload):
-            self.sent.append((publisher_id, event, payload))
-
-        return types.SimpleNamespace(warn=warn)
 
 
 class Tracker:
@@ -117,8 +102,7 @@ class DeliveryTestCase(base.TestCase):
                 lambda: EPOCH + self.clock.now,
             )
         )
-        self.notices, self.versioned = Notifier(), Notifier()
-        self.notify(self.notices, None)
+        self.fresh = []
         self.refusals = refusals.Refusals()
         self.free = {}
         self.tracker = Tracker(self.clock, self.refresh)
@@ -128,13 +112,6 @@ class DeliveryTestCase(base.TestCase):
                 _compute=types.SimpleNamespace(rt=self.tracker)
             )
         )
-
-    def notify(self, legacy, versioned):
-        for name, notifier in (
-            ('LEGACY_NOTIFIER', legacy),
-            ('NOTIFIER', versioned),
-        ):
-            self.useFixture(fixtures.MonkeyPatch(f'nova.rpc.{name}', notifier))
 
     def make(self, virtapi, refresh=None):
         return delivery.Delivery(
@@ -153,7 +130,7 @@ class DeliveryTestCase(base.TestCase):
 
     def refuse(self, pool=HUGE, build=True):
         """Refuse a guest; of a build the claim is given up at once."""
-        self.delivery.refused(samples.context(), {pool: 8}, build)
+        self.fresh += self.delivery.refused({pool: 8}, build)
         if build:
             self.tracker.abort()
 
@@ -186,7 +163,7 @@ class BuildTest(DeliveryTestCase):
 
     def test_it_is_not_given_up_in_time(self):
         """As when networks take long to be detached, or it is no claim."""
-        self.delivery.refused(samples.context(), {HUGE: 8}, True)
+        self.delivery.refused({HUGE: 8}, True)
         self.work()
         [(when, pools)] = self.written()
         self.assertEqual({HUGE}, set(pools))
@@ -197,7 +174,7 @@ class BuildTest(DeliveryTestCase):
 
     def test_an_audit_that_began_before_comes_between(self):
         old = self.refresh()
-        self.delivery.refused(samples.context(), {HUGE: 8}, True)
+        self.delivery.refused({HUGE: 8}, True)
         self.tracker.stats['node']['numa_guard'] = old
         self.tracker.abort()
         self.work()
@@ -206,7 +183,7 @@ class BuildTest(DeliveryTestCase):
         self.assertLessEqual(when, delivery.INTERVAL)
 
     def test_an_audit_that_began_afterwards_knows_it(self):
-        self.delivery.refused(samples.context(), {HUGE: 8}, True)
+        self.delivery.refused({HUGE: 8}, True)
         self.clock.now = 1
         self.refusals.add({GIANT: 0}, EPOCH, 300)
         self.tracker.update_available_resource(
@@ -255,7 +232,7 @@ class BuildTest(DeliveryTestCase):
         self.refuse()
         self.assertEqual([], self.workers)
         self.assertNotIn('numa_guard', self.tracker.stats['node'])
-        self.assertEqual([], self.notices.sent)
+        self.assertEqual([], self.fresh)
 
 
 class OtherPathsTest(DeliveryTestCase):
@@ -299,6 +276,19 @@ class OtherPathsTest(DeliveryTestCase):
         self.work()
         self.assertEqual(2, self.tracker.audits)
 
+    def test_there_is_no_thread(self):
+        def fail(function):
+            raise RuntimeError("can't start new thread")
+
+        self.delivery._spawn = fail
+        self.refuse()
+        self.refuse(build=False)
+        self.assertEqual(2, len(self.log.at('WARNING')))
+        self.delivery._spawn = self.workers.append
+        self.delivery.request_audit()
+        self.work()
+        self.assertEqual(1, self.tracker.audits)
+
     def test_there_is_no_tracker(self):
         for virtapi in (
             None,
@@ -307,7 +297,7 @@ class OtherPathsTest(DeliveryTestCase):
         ):
             self.delivery = self.make(virtapi)
             for build in (True, False):
-                self.delivery.refused(samples.context(), {HUGE: 8}, build)
+                self.delivery.refused({HUGE: 8}, build)
             self.delivery.request_audit()
         self.assertEqual([], self.workers)
         self.assertEqual(1, len(self.refusals.current(EPOCH, {})))
@@ -348,7 +338,7 @@ class ManyTest(DeliveryTestCase):
             self.work()
         self.work()
 
-    def test_one_write_in_five_seconds_and_one_notification_of_a_pool(self):
+    def test_one_write_in_five_seconds_and_each_pool_told_once(self):
         for build in (True, False):
             self.tracker.written.clear()
             self.storm(build)
@@ -361,75 +351,25 @@ class ManyTest(DeliveryTestCase):
             self.assertLessEqual(when, 24.95 + delivery.INTERVAL)
             self.assertEqual({HUGE, GIANT}, set(pools))
             self.assertAlmostEqual(300 - when + 24.95, pools[GIANT])
-            self.assertEqual(2, len(self.notices.sent))
+            self.assertEqual(2, len(self.fresh))
             self.clock.now = 0.0
             self.delivery = self.make(self.delivery._virtapi)
 
-    def test_another_notification_after_it_has_expired(self):
+    def test_it_is_told_again_after_it_has_expired(self):
         self.refuse()
         self.refuse()
         self.clock.now = 299.9
         self.refuse()
         self.clock.now = 599.8
         self.refuse()
-        self.assertEqual(1, len(self.notices.sent))
+        self.assertEqual(1, len(self.fresh))
         self.clock.now = 900
         self.refuse()
-        self.assertEqual(2, len(self.notices.sent))
-
-
-class NotificationTest(DeliveryTestCase):
-    PAYLOAD = {
-        'host': 'this',
-        'numa_node': 0,
-        'page_size_kb': 2048,
-        'free_pages': 8,
-        'expires': EPOCH + 300,
-    }
-
-    def test_what_it_says(self):
-        self.refuse()
-        self.assertEqual(
-            [('compute.this', 'numa_guard.page_check.refused', self.PAYLOAD)],
-            self.notices.sent,
-        )
-
-    def test_a_versioned_one(self):
-        self.notify(None, self.versioned)
-        self.refuse()
-        [(publisher, event, payload)] = self.versioned.sent
-        self.assertEqual('nova-compute:this', publisher)
-        self.assertEqual('numa_guard.page_check.refused', event)
-        self.assertEqual(self.PAYLOAD, payload['nova_object.data'])
-
-    def test_one_of_each_pool(self):
-        self.delivery.refused(samples.context(), {GIANT: 0, HUGE: 8}, False)
-        self.assertEqual(
-            [0, 1],
-            [payload['numa_node'] for _, _, payload in self.notices.sent],
-        )
-
-    def test_it_cannot_be_sent(self):
-        self.notify(types.SimpleNamespace(), None)
-        self.refuse()
-        self.assertEqual(1, len(self.written()))
-        self.assertIn(
-            'There is no notification of a refusal', self.log.at('WARNING')[0]
-        )
+        self.assertEqual(2, len(self.fresh))
 
 
 class NovaTest(base.TestCase):
-    """What is used of Nova, and of oslo.messaging, is there."""
-
-    def test_the_notifiers(self):
-        parameters = inspect.signature(notify.Notifier.prepare).parameters
-        self.assertIn('publisher_id', parameters)
-        self.assertEqual(
-            ['self', 'ctxt', 'event_type', 'payload'],
-            list(inspect.signature(notify.Notifier.warn).parameters),
-        )
-        for name in ('NOTIFIER', 'LEGACY_NOTIFIER'):
-            self.assertTrue(hasattr(rpc, name))
+    """What is used of Nova is there."""
 
     def test_the_tracker(self):
         self.assertEqual(
