@@ -32,6 +32,7 @@ from nova_numa_guard import (
 )
 from nova_numa_guard.virt import (
     claims,
+    delivery,
     floating_cells,
     gauges,
     host_guests,
@@ -71,6 +72,9 @@ class NUMAGuardDriver(driver.LibvirtDriver):
             refused,
             running,
             self.page_check.reservations.launching,
+        )
+        self.delivery = delivery.Delivery(
+            virtapi, refused, self.reporter.refreshed
         )
         self._guard_host = CONF.host
 

@@ -178,7 +178,6 @@ class GuardTestCase(base.ServersTestBase):
         )
         self.flags(group='numa_guard', floating_cells=floating)
         self.flags(compute_driver=driver)
-        self.start_compute(hostname=name, host_info=info)
         kernel = self.useFixture(fixture.KernelFixture())
         for cell in info.numa_topology.cells:
             for page in cell.mempages:
@@ -188,18 +187,18 @@ class GuardTestCase(base.ServersTestBase):
                     )
                     kernel.set_bound(page.size)
         self.kernels[name] = kernel
-        self.use_kernel(name)
+        with self.own_kernel(name):
+            self.start_compute(hostname=name, host_info=info)
 
-    def use_kernel(self, name):
-        """Let a compute that has just been started read its own files."""
-        driver = self.computes[name].driver
-        if hasattr(driver, 'page_check'):
-            for part in (
-                driver.page_check.lookout,
-                driver.floating_cells,
-                driver.reporter,
-            ):
-                part.kernel = self.kernels[name].kernel
+    def own_kernel(self, name):
+        """Let a compute that is started meanwhile read its own files.
+
+        From the first audit on, by which Nova is told of its pages.
+        """
+        kernel = self.kernels[name].kernel
+        return fixtures.MonkeyPatch(
+            'nova_numa_guard.pools.Kernel', lambda: kernel
+        )
 
     def take_down(self, host):
         """Stop a compute, and tell Nova that it is gone."""
@@ -210,8 +209,8 @@ class GuardTestCase(base.ServersTestBase):
 
     def bring_up(self, host):
         """Start a compute that was taken down."""
-        self.restart_compute_service(host)
-        self.use_kernel(host)
+        with self.own_kernel(host):
+            self.restart_compute_service(host)
         self.api.put_service_force_down(
             self.computes[host].service_ref.uuid, False
         )
