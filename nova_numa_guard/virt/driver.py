@@ -164,7 +164,7 @@ class NUMAGuardDriver(driver.LibvirtDriver):
     def snapshot(
         self, context: Any, instance: Any, *args: Any, **kwargs: Any
     ) -> None:
-        with self.starts.across(instance):
+        with self.starts.across():
             super().snapshot(context, instance, *args, **kwargs)
 
     def _suspend_guest_for_snapshot(

@@ -59,6 +59,10 @@ class Terms:
     def refuses(self) -> bool:
         return self.mode == 'enforce' and not self.excuse
 
+    @property
+    def is_off(self) -> bool:
+        return self.mode == 'off'
+
 
 class PageCheck:
     """The check of pages on one compute host, and its promises.
@@ -124,11 +128,12 @@ class PageCheck:
 
         :param host: the name of this compute host
         :param needs: not empty
+        :param terms: not off
         :param patience: seconds to wait at most
         :param insist: wait as well for pages that are not there
         :raises nova.exception.ComputeResourcesUnavailable: they are not there
         """
-        asked = _Question(self, needs, terms)
+        asked = _Question(self, needs, terms.is_restart)
         found = self.reservations.promise(
             instance.uuid,
             needs,
@@ -140,7 +145,11 @@ class PageCheck:
             always=not terms.refuses,
             insist=insist,
         )
-        self._answer(context, instance, host, terms, asked, found)
+        try:
+            self._answer(context, instance, host, terms, asked, found)
+        except BaseException:  # that of a thread which is killed, too
+            self.reservations.release(found)
+            raise
         return found
 
     def recover(
@@ -152,14 +161,16 @@ class PageCheck:
         needs: tuple[guests.PageNeed, ...],
         terms: Terms,
         patience: float,
-    ) -> None:
+    ) -> reservations.Reservation:
         """See that what was promised is there, and wait for it if it is not.
 
+        :returns: what was found at last
         :raises nova.exception.ComputeResourcesUnavailable: it is not
         """
-        asked = _Question(self, needs, terms)
+        asked = _Question(self, needs)
         found = self.reservations.recover(reservation, asked, patience)
         self._answer(context, instance, host, terms, asked, found)
+        return found
 
     def look_only(
         self,
@@ -167,23 +178,22 @@ class PageCheck:
         instance: Any,
         host: str,
         needs: tuple[guests.PageNeed, ...],
+        terms: Terms,
     ) -> None:
         """Check an instance that will not start yet, and promise nothing.
+
+        One in doubt may come.
 
         :raises nova.exception.ComputeResourcesUnavailable: its pages are not
             there
         """
-        terms = self.terms(is_restart=False)
-        asked = _Question(self, needs, terms)
-        promises = self.reservations.promises
-        figures = asked(promises)
-        outcome = None
-        if figures is not None:
-            outcome = standing.judge(instance.uuid, needs, promises, figures)
-            if outcome.verdict is standing.Verdict.UNCERTAIN:
-                return
-        found = reservations.Reservation(instance.uuid, outcome, False)
-        self._answer(context, instance, host, terms, asked, found)
+        asked = _Question(self, needs)
+        found = self.reservations.inquire(
+            instance.uuid, needs, asked, reservations.CONFIRM
+        )
+        outcome = found.outcome
+        if not outcome or outcome.verdict is not standing.Verdict.UNCERTAIN:
+            self._answer(context, instance, host, terms, asked, found)
 
     def figures(
         self,
@@ -200,8 +210,8 @@ class PageCheck:
             )
             return None
 
-    def _running(self) -> tuple[availability.Claim, ...]:
-        """The guests that run; none if libvirt does not say.
+    def _running(self) -> tuple[availability.Claim, ...] | None:
+        """The guests that run; None if libvirt does not say.
 
         What they have in use, the kernel tells.
         """
@@ -215,10 +225,10 @@ class PageCheck:
                 'known, and may be promised to others: %s',
                 exc,
             )
-            return ()
+            return None
 
     def _domain_id(self, uuid: str) -> int | None:
-        for claim in self._running():
+        for claim in self._running() or ():
             if claim.uuid == uuid:
                 return claim.domain_id
         return None
@@ -283,30 +293,46 @@ class PageCheck:
             )
 
 
+def lacking(found: reservations.Reservation) -> str:
+    """For want of what a guest would have been refused; empty if not."""
+    outcome = found.outcome
+    if outcome is None or outcome.verdict in (
+        standing.Verdict.FITS,
+        standing.Verdict.OVERCOMMITS,
+    ):
+        return ''
+    return _text(outcome.shortages)
+
+
 class _Question:
-    """What reservations.Reservations asks, and the last answer to it."""
+    """What reservations.Reservations asks, and the last answer to it.
+
+    :param of_a_running: of a guest that may run, so that it has to be known
+        what it has itself
+    """
 
     def __init__(
         self,
         check: PageCheck,
         needs: tuple[guests.PageNeed, ...],
-        terms: Terms,
+        of_a_running: bool = False,
     ) -> None:
         self.needs = needs
         self.seconds = 0.0
         self._check = check
-        self._is_off = terms.mode == 'off'
+        self._of_a_running = of_a_running
         self._last: standing.Figures | None = None
 
     def __call__(
         self, promises: tuple[standing.Promise, ...]
     ) -> standing.Figures | None:
-        if self._is_off:
-            return None
         begun = time.perf_counter()
-        self._last = self._check.figures(self.needs, promises)
+        figures = self._check.figures(self.needs, promises)
+        if figures and self._of_a_running and not figures.complete:
+            figures = None
+        self._last = figures
         self.seconds += time.perf_counter() - begun
-        return self._last
+        return figures
 
     @property
     def unanswered(self) -> metrics.Result | None:
