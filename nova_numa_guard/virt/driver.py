@@ -29,8 +29,10 @@ from nova_numa_guard import (
     metrics,
     pools,
     refusals,
+    reservations,
 )
 from nova_numa_guard.virt import (
+    answers,
     claims,
     delivery,
     floating_cells,
@@ -57,11 +59,8 @@ class NUMAGuardDriver(driver.LibvirtDriver):
         super().__init__(virtapi, read_only)
         kernel, refused = pools.Kernel(), refusals.Refusals()
         running = claims.Claims(self._host)
+        promises = reservations.Reservations()
         self.metrics = metrics.Metrics()
-        self.page_check = page_check.PageCheck(
-            kernel, running, refused, self.metrics
-        )
-        self.starts = starts.Starts(self.page_check)
         self.late_check = late_check.LateCheck()
         self.floating_cells = floating_cells.FloatingCells(kernel)
         self.gauges = gauges.Gauges(running, self.metrics)
@@ -71,11 +70,18 @@ class NUMAGuardDriver(driver.LibvirtDriver):
             self.late_check,
             refused,
             running,
-            self.page_check.reservations.launching,
+            promises.launching,
         )
         self.delivery = delivery.Delivery(
             virtapi, refused, self.reporter.refreshed
         )
+        self.page_check = page_check.PageCheck(
+            kernel,
+            running,
+            promises,
+            answers.Answers(self.metrics, self.delivery),
+        )
+        self.starts = starts.Starts(self.page_check)
         self._guard_host = CONF.host
 
     def init_host(self, host: str) -> None:

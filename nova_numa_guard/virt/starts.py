@@ -28,7 +28,7 @@ import nova.conf
 from oslo_log import log as logging
 
 from nova_numa_guard import guests, metrics, reservations
-from nova_numa_guard.virt import needs, page_check
+from nova_numa_guard.virt import answers, needs, page_check
 
 CONF = nova.conf.CONF
 LOG = logging.getLogger(__name__)
@@ -73,7 +73,7 @@ class _Start:
     context: Any
     host: str
     needs: tuple[guests.PageNeed, ...]
-    terms: page_check.Terms
+    terms: answers.Terms
     reservation: reservations.Reservation
     lacking: str = ''
 
@@ -249,7 +249,7 @@ class Starts:
             needed,
             terms,
             reservation,
-            page_check.lacking(reservation),
+            answers.lacking(reservation),
         )
 
     def _recover(self, instance: Any, start: _Start, patience: float) -> None:
@@ -262,7 +262,7 @@ class Starts:
             start.terms,
             patience,
         )
-        start.lacking = page_check.lacking(found) or start.lacking
+        start.lacking = answers.lacking(found) or start.lacking
 
     def _tell(
         self, start: _Start, instance: Any, failure: Exception | None = None
@@ -271,14 +271,14 @@ class Starts:
         if not start.lacking:
             return
         if failure is None:
-            self._check.metrics.warned_then(metrics.Outcome.STARTED)
+            self._check.answers.metrics.warned_then(metrics.Outcome.STARTED)
             LOG.info(
                 'The guest that seemed to lack pages has started: %s',
                 start.lacking,
                 instance=instance,
             )
         else:
-            self._check.metrics.warned_then(metrics.Outcome.FAILED)
+            self._check.answers.metrics.warned_then(metrics.Outcome.FAILED)
             LOG.warning(
                 'The guest that seemed to lack pages has not started (%s): %s',
                 start.lacking,
