@@ -91,7 +91,13 @@ class PageCheckTestCase(base.TestCase):
     def needs(self, instance):
         return needs.pages(instance, instance.numa_topology)
 
-    def spawn(self, instance, restart=False, excuse='', patience=0, **values):
+    def spawn(self, instance, restart=False, excuse='', patience=0):
+        """Begin to start it, and give that up."""
+        found = self.promise(instance, restart, excuse, patience)
+        self.check.reservations.release(found)
+        return found
+
+    def promise(self, instance, restart=False, excuse='', patience=0):
         return self.check.promise(
             self.context,
             instance,
@@ -99,7 +105,6 @@ class PageCheckTestCase(base.TestCase):
             self.needs(instance),
             self.check.terms(restart, excuse),
             patience,
-            **values,
         )
 
     def refused(self, instance, **values):
@@ -442,19 +447,18 @@ class RunningTest(PageCheckTestCase):
         self.spawn(self.guest(), restart=True)
         self.assert_logged('WARNING')
         self.running.failure = None
-        self.check.reservations._promises.clear()
         self.refused(self.guest(), restart=True)
 
     def test_its_own_pages_are_free_for_it(self):
         self.machine.set_pool(0, 2048, total=64, free=0)
         self.running.add(uuids.instance, 32, number=7)
-        self.spawn(self.guest(), restart=True)
+        self.promise(self.guest(), restart=True)
         [promise] = self.check.reservations.promises
         self.assertEqual(7, promise.domain_id)
 
     def test_a_guest_that_is_built_has_no_domain_to_end(self):
         self.running.add(uuids.instance, 1, number=7)
-        self.spawn(self.guest(32))
+        self.promise(self.guest(32))
         [promise] = self.check.reservations.promises
         self.assertIsNone(promise.domain_id)
 
