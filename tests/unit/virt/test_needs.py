@@ -28,7 +28,6 @@ def instance(*cells, specs=None, ports=(), alias=False, **image):
     found.system_metadata = {
         f'image_{key}': each for key, each in image.items()
     }
-    found.image_ref = ''
     found.info_cache = objects.InstanceInfoCache(
         network_info=model.NetworkInfo(
             [model.VIF(id=kind, vnic_type=kind) for kind in ports]
@@ -173,5 +172,9 @@ class SmallTest(NeedsTestCase):
 
     def test_huge_ones_alone_ask_for_no_more(self):
         """Neither ports nor flavor are looked at for them."""
-        found = samples.instance(samples.guest_cell(2, page_size=HUGE))
+        found = objects.Instance(
+            numa_topology=samples.topology(
+                samples.guest_cell(2, page_size=HUGE)
+            )
+        )
         self.assertEqual((guests.PageNeed(0, HUGE, 1),), self.pages(found))

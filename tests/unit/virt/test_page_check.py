@@ -20,68 +20,26 @@ from nova import exception
 import oslo_messaging
 from oslo_utils.fixture import uuidsentinel as uuids
 
-from nova_numa_guard import (
-    availability,
-    fixture,
-    guests,
-    metrics,
-    pools,
-    refusals,
-    reservations,
-)
+from nova_numa_guard import guests, pools
 from nova_numa_guard.virt import claims, needs, page_check
 from tests.unit import base, samples
-from tests.unit.virt import records
+from tests.unit.virt import hosts
 
 SHORT = 'huge pages of 2048 KiB on host NUMA node 0: needed 32, available 16'
 SMALL = samples.SMALL
 
 
-class Running:
-    """claims.Claims, of domains that a test has made."""
-
-    def __init__(self):
-        self.claims = ()
-        self.failure = None
-        self.asked = 0
-
-    def running(self):
-        self.asked += 1
-        if self.failure:
-            raise self.failure
-        return self.claims
-
-    def add(self, uuid, pages, number=1, node=0):
-        self.claims += (
-            availability.Claim(
-                uuid, number, uuid, (guests.PageNeed(node, 2048, pages),)
-            ),
-        )
-
-
 class PageCheckTestCase(base.TestCase):
     def setUp(self):
         super().setUp()
-        self.events = self.useFixture(records.EventRecorder())
-        self.machine = self.useFixture(fixture.KernelFixture())
+        self.host = self.useFixture(hosts.Host())
+        self.events, self.machine = self.host.events, self.host.machine
+        self.refusals, self.running = self.host.refusals, self.host.running
+        self.check = self.host.check
         self.machine.set_pool(0, 2048, total=64, free=16)
         self.machine.set_pool(1, 2048, total=64, free=64)
         self.machine.set_bound(2048)
-        self.refusals = refusals.Refusals()
-        self.running = Running()
-        self.metrics = metrics.Metrics()
-        self.check = self.page_check(self.machine.kernel)
         self.context = samples.context()
-
-    def page_check(self, kernel):
-        return page_check.PageCheck(
-            kernel, self.running, self.refusals, self.metrics
-        )
-
-    def patch(self, module, name, value):
-        self.useFixture(
-            fixtures.MonkeyPatch(f'{module.__name__}.{name}', value)
-        )
 
     def guest(self, mib=64, page_size=2048, node=0, **values):
         return samples.instance(
@@ -210,7 +168,8 @@ class EnforceTest(PageCheckTestCase):
                 {'f_bsize': 2 << 20, 'f_blocks': 9, 'f_bavail': 8},
             ),
         )
-        self.check = self.page_check(kernel)
+        self.host.look_at(kernel)
+        self.check = self.host.check
         self.spawn(self.guest(16))
         self.assertIn('needed 9, available 8', self.refused(self.guest(18)))
 
@@ -253,7 +212,7 @@ class EnforceTest(PageCheckTestCase):
         )
 
     def test_how_long_it_waited(self):
-        self.patch(reservations, 'CONFIRM', 1.0)
+        self.host.set(CONFIRM=1.0)
         self.machine.set_bound(2048, reserved=1)
         self.assertTrue(
             self.refused(self.guest(), patience=30).endswith('(after 1 s).')
@@ -468,7 +427,7 @@ class InquireTest(PageCheckTestCase):
 
     def setUp(self):
         super().setUp()
-        self.patch(reservations, 'CONFIRM', 0.1)
+        self.host.set(CONFIRM=0.1)
 
     def look(self, instance):
         self.check.look_only(
