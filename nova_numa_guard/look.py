@@ -78,13 +78,16 @@ class Lookout:
                 self._reserved_before[size] = bound.reserved
         seen = standing.to_look_at(promises, figures)
         held = {claim: self._held(claim) for claim in seen}
-        if not any(pages is not None for pages in held.values()):
-            return figures
-        figures = self._read(needs)
+        if any(pages is not None for pages in held.values()):
+            figures = self._read(needs)
         for claim in seen:
             if claim not in figures.claims:
                 del held[claim]  # nor does its successor hold that
-            elif claim.uuid in starting and not self._held(claim):
+            elif (
+                held[claim]
+                and claim.uuid in starting
+                and not self._held(claim)
+            ):
                 del held[claim]  # it has failed; libvirt will notice
         return dataclasses.replace(
             figures,
@@ -93,6 +96,7 @@ class Lookout:
                 for claim, pages in held.items()
                 if pages is not None
             },
+            reserved_before=dict(self._reserved_before),
         )
 
     def _held(
@@ -120,6 +124,5 @@ class Lookout:
             bounds=bounds,
             configured=self.configured,
             claims=claims or (),
-            reserved_before=dict(self._reserved_before),
             complete=claims is not None,
         )

@@ -13,9 +13,9 @@
 
 from typing import Any
 
+from nova import objects
 import nova.conf
 from nova.network import model
-from nova.objects import InstancePCIRequest
 from nova.virt import hardware
 from oslo_log import log as logging
 from oslo_utils import units
@@ -99,7 +99,8 @@ def is_preallocated(instance: Any) -> bool:
     requests = instance.pci_requests.requests if instance.pci_requests else ()
     return (
         any(
-            each.source == InstancePCIRequest.FLAVOR_ALIAS for each in requests
+            each.source == objects.InstancePCIRequest.FLAVOR_ALIAS
+            for each in requests
         )
         or any(
             port['vnic_type'] in _PINNING_PORTS

@@ -16,6 +16,7 @@ import os
 
 from nova import context as nova_context
 from nova import objects
+from nova.network import model
 from nova.objects import fields
 from nova.scheduler import host_manager
 from nova.virt.libvirt import config as vconfig
@@ -372,6 +373,12 @@ def instance(*cells, **values):
         'old_flavor': None,
         'new_flavor': None,
         'migration_context': None,
+        'image_ref': '',
+        'system_metadata': {},
+        'info_cache': objects.InstanceInfoCache(
+            network_info=model.NetworkInfo()
+        ),
+        'pci_requests': objects.InstancePCIRequests(requests=[]),
         **values,
     }
     return objects.Instance(**values)

@@ -16,12 +16,15 @@ Each is reduced from a public report; its number is kept in the docstring, its
 symptom is the name.
 """
 
-from nova import exception
+import time
 
-from nova_numa_guard import domain, fixture, pools, refusals
-from nova_numa_guard.virt import page_check
+from nova import exception
+from oslo_utils.fixture import uuidsentinel as uuids
+
+from nova_numa_guard import domain, pools
+from nova_numa_guard.virt import starts
 from tests.unit import base, samples
-from tests.unit.virt import records
+from tests.unit.virt import hosts
 
 GIANT = samples.GIANT
 
@@ -41,11 +44,8 @@ class DomainCasesTest(base.TestCase):
 class PageCheckCasesTest(base.TestCase):
     def setUp(self):
         super().setUp()
-        self.useFixture(records.EventRecorder())
-        self.machine = self.useFixture(fixture.KernelFixture())
-        self.check = page_check.PageCheck(
-            self.machine.kernel, refusals.Refusals()
-        )
+        self.host = self.useFixture(hosts.Host())
+        self.machine = self.host.machine
 
     def pool(self, node, page_size, total, free):
         self.machine.set_pool(node, page_size, total=total, free=free)
@@ -53,16 +53,17 @@ class PageCheckCasesTest(base.TestCase):
 
     def start(self, *cells):
         """Cells are (host node, MiB, KiB of a page)."""
-        self.check.before_spawn(
-            samples.context(),
-            samples.instance(
-                *(
-                    samples.guest_cell(mib, page_size=size, node=node)
-                    for node, mib, size in cells
-                )
-            ),
-            'this',
+        with self.starting(starts.BUILD, *cells):
+            pass
+
+    def starting(self, path, *cells):
+        guest = samples.instance(
+            *(
+                samples.guest_cell(mib, page_size=size, node=node)
+                for node, mib, size in cells
+            )
         )
+        return self.host.starts.of(path, samples.context(), guest, 'this')
 
     def assert_refused(self, *cells, text=''):
         exc = self.assertRaises(
@@ -179,3 +180,87 @@ class PageCheckCasesTest(base.TestCase):
         self.pool(0, GIANT, total=1, free=1)
         self.start((0, 1024, GIANT))
         self.assert_refused((0, 1536, GIANT), text='needed 2, available 1')
+
+    def test_the_same_start_is_refused_again_and_again(self):
+        """Case 26, Kubernetes 84869: the host is passed over for that pool.
+
+        Until it has more free, or the back-off ends; and of ten refusals one
+        is remembered.
+        """
+        self.pool(0, 2048, total=10, free=4)
+        for _ in range(10):
+            self.assert_refused((0, 10, 2048))
+        now, ttl = time.time(), 300
+        for free, later, remembered in (
+            (4, 0, 1),
+            (4, ttl - 60, 1),
+            (4, ttl + 60, 0),
+        ):
+            found = self.host.refusals.current(now + later, {(0, 2048): free})
+            self.assertEqual(remembered, len(found))
+        self.assert_refused((0, 10, 2048))
+        self.assertEqual((), self.host.refusals.current(now, {(0, 2048): 5}))
+
+    def test_pages_suffice_but_mbind_is_not_permitted(self):
+        """Case 27, KubeVirt 17248: QEMU's error is Nova's to report."""
+        self.pool(0, 2048, total=10, free=10)
+        error = exception.NovaException('mbind: Operation not permitted')
+
+        def fail():
+            with self.starting(starts.BUILD, (0, 20, 2048)):
+                raise error
+
+        self.assertIs(error, self.assertRaises(exception.NovaException, fail))
+        self.assert_logged('WARNING')
+        self.assertEqual([], self.host.events.written)
+        self.assertEqual(
+            (), self.host.refusals.current(time.time(), {(0, 2048): 10})
+        )
+        self.start((0, 20, 2048))
+
+    def test_a_peer_still_maps_the_memory_of_a_guest_that_has_ended(self):
+        """Case 37, SPDK 162: a hard reboot of a vhost-user guest."""
+        self.flags(page_wait=1)
+        self.pool(0, 2048, total=10, free=0)
+        self.host.running.add(uuids.instance, 10)
+        guest = samples.instance(samples.guest_cell(20, page_size=2048))
+
+        def reboot():
+            with self.host.starts.of(
+                starts.RESTART, samples.context(), guest, 'this'
+            ):
+                self.host.running.claims = ()
+                self.host.starts.ended(guest)
+
+        exc = self.assertRaises(exception.ComputeResourcesUnavailable, reboot)
+        self.assertIn('needed 10, available 0 (after 1 s)', str(exc))
+
+    def test_leaked_pages_are_nobodys(self):
+        """Case 38, void-packages 49269: not free, so not for a guest."""
+        self.pool(0, GIANT, total=8, free=5)
+        self.assert_refused((0, 6144, GIANT), text='needed 6, available 5')
+
+    def test_an_outsider_and_untouched_pages_are_counted_once(self):
+        """Case 39: of 100 an outsider holds 30 and a guest will 40."""
+        self.pool(0, 2048, total=100, free=70)
+        self.host.running.add('other', 40)
+        self.machine.set_process('other', 71)
+        self.assert_refused((0, 100, 2048), text='needed 50, available 30')
+        self.start((0, 60, 2048))
+
+    def test_discarded_memory_looks_free(self):
+        """Case 40: a balloon's pages, or post-copy's, stay the guest's own."""
+        self.pool(0, 2048, total=100, free=75)
+        self.host.running.add('other', 40)
+        self.machine.set_process('other', 71, {(0, 2048): 25})
+        self.assert_refused((0, 122, 2048), text='needed 61, available 60')
+        self.start((0, 120, 2048))
+
+    def test_the_kernel_may_add_pages(self):
+        """Case 41: 20 of 20 are free, 60 are asked for."""
+        self.machine.set_pool(0, 2048, total=20, free=20)
+        self.machine.set_bound(2048, overcommit=100)
+        self.start((0, 120, 2048))
+        [warning] = self.log.at('WARNING')
+        self.assertIn('nr_overcommit_hugepages', warning)
+        self.assertIn('needed 60, available 20', warning)

@@ -12,18 +12,18 @@
 
 """The check of huge pages, on Nova's own Instance."""
 
+import threading
 import time
-from unittest import mock
 
+import fixtures
 from nova import exception
-from nova.compute import task_states
 import oslo_messaging
 from oslo_utils.fixture import uuidsentinel as uuids
 
-from nova_numa_guard import fixture, guests, pools, refusals
-from nova_numa_guard.virt import host_guests, page_check
+from nova_numa_guard import guests, pools
+from nova_numa_guard.virt import claims, needs, page_check
 from tests.unit import base, samples
-from tests.unit.virt import records
+from tests.unit.virt import hosts
 
 SHORT = 'huge pages of 2048 KiB on host NUMA node 0: needed 32, available 16'
 SMALL = samples.SMALL
@@ -32,13 +32,13 @@ SMALL = samples.SMALL
 class PageCheckTestCase(base.TestCase):
     def setUp(self):
         super().setUp()
-        self.events = self.useFixture(records.EventRecorder())
-        self.machine = self.useFixture(fixture.KernelFixture())
+        self.host = self.useFixture(hosts.Host())
+        self.events, self.machine = self.host.events, self.host.machine
+        self.refusals, self.running = self.host.refusals, self.host.running
+        self.check = self.host.check
         self.machine.set_pool(0, 2048, total=64, free=16)
         self.machine.set_pool(1, 2048, total=64, free=64)
         self.machine.set_bound(2048)
-        self.refusals = refusals.Refusals()
-        self.check = page_check.PageCheck(self.machine.kernel, self.refusals)
         self.context = samples.context()
 
     def guest(self, mib=64, page_size=2048, node=0, **values):
@@ -46,13 +46,32 @@ class PageCheckTestCase(base.TestCase):
             samples.guest_cell(mib, page_size=page_size, node=node), **values
         )
 
-    def spawn(self, instance):
-        self.check.before_spawn(self.context, instance, 'this')
+    def needs(self, instance):
+        return needs.pages(instance, instance.numa_topology)
 
-    def refused(self, instance):
+    def spawn(self, instance, restart=False, excuse='', patience=0):
+        """Begin to start it, and give that up."""
+        found = self.promise(instance, restart, excuse, patience)
+        self.check.reservations.release(found)
+        return found
+
+    def promise(self, instance, restart=False, excuse='', patience=0):
+        return self.check.promise(
+            self.context,
+            instance,
+            'this',
+            self.needs(instance),
+            self.check.terms(restart, excuse),
+            patience,
+        )
+
+    def refused(self, instance, **values):
         """The text of the refusal."""
         exc = self.assertRaises(
-            exception.ComputeResourcesUnavailable, self.spawn, instance
+            exception.ComputeResourcesUnavailable,
+            self.spawn,
+            instance,
+            **values,
         )
         # Nova's own class, for others do not cross RPC.
         self.assertIs(exception.ComputeResourcesUnavailable, type(exc))
@@ -149,7 +168,8 @@ class EnforceTest(PageCheckTestCase):
                 {'f_bsize': 2 << 20, 'f_blocks': 9, 'f_bavail': 8},
             ),
         )
-        self.check = page_check.PageCheck(kernel, self.refusals)
+        self.host.look_at(kernel)
+        self.check = self.host.check
         self.spawn(self.guest(16))
         self.assertIn('needed 9, available 8', self.refused(self.guest(18)))
 
@@ -159,28 +179,45 @@ class EnforceTest(PageCheckTestCase):
             self.refused(self.guest(2, node=7)),
         )
 
-    def test_evacuation_is_refused(self):
-        """Its instance still names the host that it comes from."""
-        self.refused(
-            self.guest(host='other', task_state=task_states.REBUILD_SPAWNING)
-        )
-
-    def test_unshelve_is_refused(self):
-        self.refused(self.guest(task_state=task_states.SPAWNING))
-
-    def test_rebuild_in_place_is_not(self):
+    def test_what_cannot_be_refused_is_not(self):
         """The guest is gone already, and Nova would lose its allocation."""
-        self.spawn(self.guest(task_state=task_states.REBUILD_SPAWNING))
+        self.spawn(self.guest(), excuse='it is gone')
         self.assert_logged(
             'WARNING',
-            'Starting although the kernel lacks pages, because the rebuild '
-            f'has removed the guest already; QEMU may fail: {SHORT}',
+            'Starting although the kernel lacks pages, because it is gone; '
+            f'QEMU may fail: {SHORT}',
         )
         self.assertEqual([], self.events.written)
 
-    def test_rebuild_in_place_with_enough_pages(self):
-        self.spawn(self.guest(node=1, task_state=task_states.REBUILD_SPAWNING))
+    def test_nor_warned_of_if_there_is_enough(self):
+        self.spawn(self.guest(node=1), excuse='it is gone')
         self.assert_logged('WARNING')
+
+    def test_what_nova_has_to_leave_to_others(self):
+        """[DEFAULT] reserved_huge_pages."""
+        self.machine.set_pool(0, 2048, total=64, free=64)
+        self.config.config(
+            reserved_huge_pages=[
+                {'node': '0', 'size': '2048', 'count': '40'},
+                {'node': '1', 'size': '1GB', 'count': '3'},
+            ]
+        )
+        self.check.settle()
+        self.assertIn('needed 32, available 24', self.refused(self.guest()))
+
+    def test_that_is_not_what_it_should_be(self):
+        self.config.config(reserved_huge_pages=[{'node': '0'}])
+        self.assertRaises(
+            exception.InvalidReservedMemoryPagesOption, self.check.settle
+        )
+
+    def test_how_long_it_waited(self):
+        self.host.set(CONFIRM=1.0)
+        self.machine.set_bound(2048, reserved=1)
+        self.assertTrue(
+            self.refused(self.guest(), patience=30).endswith('(after 1 s).')
+        )
+        self.assertIn('pages of 2048 KiB', self.log.at('WARNING')[0])
 
 
 class RememberTest(PageCheckTestCase):
@@ -224,22 +261,6 @@ class RememberTest(PageCheckTestCase):
         self.assertEqual([(0, 2048)], self.remembered(free=16))
         self.assertEqual([], self.remembered(free=17))
 
-    def test_pools_that_cannot_be_read_any_more(self):
-        """The refusal stands, with what was read when it was made."""
-        kernel = self.machine.kernel
-        known = kernel.pools
-        with mock.patch.object(
-            kernel,
-            'pools',
-            side_effect=[
-                known(2048),
-                pools.UnreadableError(self.machine.root, 'gone'),
-            ],
-        ):
-            self.refused(self.guest())
-        self.assertEqual([(0, 2048)], self.remembered(free=16))
-        self.assertEqual([], self.remembered(free=17))
-
     def test_a_pool_that_others_have_mapped(self):
         """Its free pages count, not those that were available of them."""
         self.machine.set_bound(2048, reserved=70)
@@ -248,7 +269,7 @@ class RememberTest(PageCheckTestCase):
         self.assertEqual([], self.remembered(free=17))
 
     def test_what_is_not_refused_is_not_remembered(self):
-        self.spawn(self.guest(task_state=task_states.REBUILD_SPAWNING))
+        self.spawn(self.guest(), excuse='it is gone')
         self.spawn(self.guest(32))
         self.flags(page_check='warn')
         self.spawn(self.guest())
@@ -290,43 +311,24 @@ class WarnTest(PageCheckTestCase):
         self.flags(page_check='warn')
 
     def test_a_shortage_is_logged_and_the_guest_started(self):
-        for state in (task_states.SPAWNING, task_states.REBUILD_SPAWNING):
-            self.log.records.clear()
-            self.spawn(self.guest(task_state=state))
-            [warning] = self.log.at('WARNING')
-            self.assertIn('page_check is "warn"', warning)
-            self.assertIn(SHORT, warning)
+        found = self.spawn(self.guest())
+        self.assertTrue(found.granted)
+        self.assertEqual(SHORT, page_check.lacking(found))
+        [warning] = self.log.at('WARNING')
+        self.assertIn('page_check is "warn"', warning)
+        self.assertIn(SHORT, warning)
         self.assertEqual([], self.events.written)
+
+    def test_restarts_have_an_option_of_their_own(self):
+        self.refused(self.guest(), restart=True)
+        self.flags(page_check='enforce', page_check_on_restart='warn')
+        self.spawn(self.guest(), restart=True)
+        [warning] = self.log.at('WARNING')[1:]
+        self.assertIn('page_check_on_restart is "warn"', warning)
 
     def test_enough(self):
         self.spawn(self.guest(node=1))
         self.assert_logged('WARNING')
-
-
-class NothingIsReadTest(PageCheckTestCase):
-    def setUp(self):
-        super().setUp()
-        self.check = page_check.PageCheck(
-            pools.Kernel('/does/not/exist'), self.refusals
-        )
-
-    def test_floating_guests(self):
-        self.spawn(samples.instance())
-        self.assert_logged('WARNING')
-
-    def test_small_pages(self):
-        for size in (None, SMALL, -1):
-            self.spawn(self.guest(page_size=size))
-        self.assert_logged('WARNING')
-
-    def test_off(self):
-        self.flags(page_check='off')
-        self.spawn(self.guest())
-        self.assert_logged('WARNING')
-
-    def test_this_proves_something(self):
-        self.spawn(self.guest())
-        self.assertEqual(1, len(self.log.at('WARNING')))
 
 
 class UnreadableTest(PageCheckTestCase):
@@ -335,7 +337,7 @@ class UnreadableTest(PageCheckTestCase):
     def assert_warned(self, name, instance=None):
         self.spawn(instance or self.guest())
         [warning] = self.log.at('WARNING')
-        self.assertIn('Huge pages are not checked', warning)
+        self.assertIn('Pages are not checked', warning)
         self.assertIn(str(self.machine.root / name), warning)
         self.assertEqual([], self.events.written)
 
@@ -381,40 +383,117 @@ class UnreadableTest(PageCheckTestCase):
         self.refused(self.guest())
 
 
-class PageNeedsTest(base.TestCase):
-    def test_mib_and_host_nodes(self):
-        """Nova counts in MiB, and a claimed cell's id is its host node."""
-        self.assertEqual(
-            (
-                guests.PageNeed(0, samples.GIANT, 2),
-                guests.PageNeed(16, 2048, 3),
-            ),
-            page_check.page_needs(
-                samples.instance(
-                    samples.guest_cell(5, page_size=2048, node=16),
-                    samples.guest_cell(2048, page_size=samples.GIANT),
-                    samples.guest_cell(2048, page_size=None),
-                )
-            ),
+class RunningTest(PageCheckTestCase):
+    """Guests that run; what they have touched, the kernel tells."""
+
+    def test_untouched_pages_are_not_for_others(self):
+        self.running.add('other', 60)
+        self.assertIn('available 4', self.refused(self.guest()))
+
+    def test_libvirt_does_not_answer(self):
+        """A build goes by what the kernel says."""
+        self.running.add('other', 60)
+        self.running.failure = claims.UnknownError('no answer')
+        self.spawn(self.guest(32))
+        [line] = self.log.at('INFO')
+        self.assertIn('no answer', line)
+        self.refused(self.guest())
+
+    def test_nor_to_a_guest_that_is_to_restart(self):
+        """What it has itself is not known, and it is not refused for that."""
+        self.machine.set_pool(0, 2048, total=64, free=0)
+        self.running.failure = claims.UnknownError('no answer')
+        self.spawn(self.guest(), restart=True)
+        self.assert_logged('WARNING')
+        self.running.failure = None
+        self.refused(self.guest(), restart=True)
+
+    def test_its_own_pages_are_free_for_it(self):
+        self.machine.set_pool(0, 2048, total=64, free=0)
+        self.running.add(uuids.instance, 32, number=7)
+        self.promise(self.guest(), restart=True)
+        [promise] = self.check.reservations.promises
+        self.assertEqual(7, promise.domain_id)
+
+    def test_a_guest_that_is_built_has_no_domain_to_end(self):
+        self.running.add(uuids.instance, 1, number=7)
+        self.promise(self.guest(32))
+        [promise] = self.check.reservations.promises
+        self.assertIsNone(promise.domain_id)
+
+
+class InquireTest(PageCheckTestCase):
+    """A guest that would be migrated here, live."""
+
+    def setUp(self):
+        super().setUp()
+        self.host.set(CONFIRM=0.1)
+
+    def look(self, instance):
+        self.check.look_only(
+            self.context,
+            instance,
+            'this',
+            self.needs(instance),
+            self.check.terms(is_restart=False),
         )
 
-    def test_a_floating_guest(self):
-        self.assertEqual((), page_check.page_needs(samples.instance()))
+    def test_nothing_is_promised(self):
+        self.look(self.guest(32))
+        self.assertEqual((), self.check.reservations.promises)
 
-    def test_the_small_page_of_this_machine(self):
-        self.assertIn(pools.SMALL_PAGE, (4, 16, 64))
+    def test_a_shortage(self):
+        self.assertRaises(
+            exception.ComputeResourcesUnavailable, self.look, self.guest()
+        )
+        self.assertEqual(1, len(self.events.written))
+        self.flags(page_check='warn')
+        self.look(self.guest())
+
+    def test_in_doubt_it_may_come(self):
+        other = guests.PageNeed(0, 2048, 16)
+        desk = self.check.reservations
+        desk.promise('other', [other], lambda _: None, 0)
+        desk.launch('other')
+        self.look(self.guest(32))
+        self.assert_logged('WARNING')
+
+    def test_a_shortage_that_lasts_but_a_moment(self):
+        self.machine.set_bound(2048, reserved=1)
+
+        def end():
+            time.sleep(0.02)
+            self.machine.set_pool(0, 2048, total=64, free=64)
+
+        thread = threading.Thread(target=end)
+        thread.start()
+        self.look(self.guest())
+        thread.join()
 
 
-class RebuildInPlaceTest(base.TestCase):
-    def test_by_state_and_host(self):
-        for state, host, expected in (
-            (task_states.REBUILD_SPAWNING, 'this', True),
-            (task_states.REBUILD_SPAWNING, 'other', False),
-            (task_states.REBUILD_SPAWNING, None, False),
-            (task_states.SPAWNING, 'this', False),
-            (None, 'this', False),
-        ):
-            instance = samples.instance(task_state=state, host=host)
-            self.assertIs(
-                expected, host_guests.is_rebuild_in_place(instance, 'this')
+class BrokenTest(PageCheckTestCase):
+    """Whatever goes wrong, nothing stays promised."""
+
+    def test_a_thread_that_is_killed_while_it_logs(self):
+        class KilledError(BaseException):
+            pass
+
+        def kill(*args, **kwargs):
+            raise KilledError
+
+        self.useFixture(
+            fixtures.MonkeyPatch(
+                'nova_numa_guard.virt.page_check.LOG.warning', kill
             )
+        )
+        self.machine.set_bound(2048, overcommit=1)
+        for case in (
+            lambda: self.spawn(self.guest()),
+            lambda: self.spawn(self.guest(), excuse='it is gone'),
+        ):
+            self.assertRaises(KilledError, case)
+            self.assertEqual((), self.check.reservations.promises)
+
+    def test_what_was_refused(self):
+        self.refused(self.guest())
+        self.assertEqual((), self.check.reservations.promises)
