@@ -12,12 +12,14 @@
 
 """Read what the page check goes by, in the order that makes it exact.
 
-Pages change hands while they are read. Whatever is in use or claimed is read
-after what is free, and what guests have touched before it, so that pages in
-between count as taken.
+Pages change hands while they are read: they are reserved, then touched, then
+free again. What is read first is what they cease to be, so that pages that do
+it in between count twice, and never as nobody's. Hence in this order: what
+guests have touched, what is reserved, what is free, and who runs.
 """
 
 from collections.abc import Callable, Iterable, Mapping
+import dataclasses
 from typing import Protocol
 
 from nova_numa_guard import availability, guests, pools, standing
@@ -43,14 +45,14 @@ class Lookout:
     """One compute host's figures.
 
     :param kernel: of the host
-    :param running: tells the guests that run
+    :param running: tells the guests that run; None if that is not known
     :param configured: pages that Nova must leave to others, by pool
     """
 
     def __init__(
         self,
         kernel: Kernel,
-        running: Callable[[], tuple[availability.Claim, ...]],
+        running: Callable[[], tuple[availability.Claim, ...] | None],
         configured: Mapping[standing.Key, int],
     ) -> None:
         self.kernel = kernel
@@ -69,38 +71,55 @@ class Lookout:
             what a guest has touched is left out instead
         """
         needs = tuple(needs)
-        figures = self._read(needs, {})
-        if not any(promise.launching for promise in promises):
+        figures = self._read(needs)
+        starting = standing.starting_guests(promises, figures.claims)
+        if not starting:
             for size, bound in figures.bounds.items():
                 self._reserved_before[size] = bound.reserved
-        held = {}
-        for claim in standing.to_look_at(promises, figures):
-            try:
-                held[claim.uuid] = self.kernel.held(claim.name)
-            except pools.UnreadableError:
-                continue  # it has ended, or may not be looked at
-        return self._read(needs, held) if held else figures
+        seen = standing.to_look_at(promises, figures)
+        held = {claim: self._held(claim) for claim in seen}
+        if not any(pages is not None for pages in held.values()):
+            return figures
+        figures = self._read(needs)
+        for claim in seen:
+            if claim not in figures.claims:
+                del held[claim]  # nor does its successor hold that
+            elif claim.uuid in starting and not self._held(claim):
+                del held[claim]  # it has failed; libvirt will notice
+        return dataclasses.replace(
+            figures,
+            held={
+                claim.uuid: pages
+                for claim, pages in held.items()
+                if pages is not None
+            },
+        )
 
-    def _read(
-        self,
-        needs: tuple[guests.PageNeed, ...],
-        held: Mapping[str, Mapping[standing.Key, int]],
-    ) -> standing.Figures:
-        sizes = {need.page_size for need in needs}
+    def _held(
+        self, claim: availability.Claim
+    ) -> Mapping[standing.Key, int] | None:
+        try:
+            return self.kernel.held(claim.name)
+        except pools.UnreadableError:
+            return None  # it has ended, or may not be looked at
+
+    def _read(self, needs: tuple[guests.PageNeed, ...]) -> standing.Figures:
         small = {n.node for n in needs if n.page_size <= pools.SMALL_PAGE}
-        found = [self.kernel.small_pool(node) for node in sorted(small)]
-        for size in sorted(sizes):
-            if size > pools.SMALL_PAGE:
-                found += self.kernel.pools(size)
+        huge = {n.page_size for n in needs if n.page_size > pools.SMALL_PAGE}
         bounds = {
-            pool.page_size: self.kernel.bound(pool.page_size)
-            for pool in {p.page_size: p for p in found if not p.small}.values()
+            size: self.kernel.bound(size)
+            for size in sorted(huge)
+            if self.kernel.pools(size)  # else there are no such files
         }
+        found = [self.kernel.small_pool(node) for node in sorted(small)]
+        for size in bounds:
+            found += self.kernel.pools(size)
+        claims = self.running()
         return standing.Figures(
             pools=tuple(found),
             bounds=bounds,
             configured=self.configured,
-            claims=self.running(),
-            held=held,
-            reserved_before=self._reserved_before,
+            claims=claims or (),
+            reserved_before=dict(self._reserved_before),
+            complete=claims is not None,
         )

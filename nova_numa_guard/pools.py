@@ -138,6 +138,7 @@ class Kernel:
             page_size=SMALL_PAGE,
             total=total // SMALL_PAGE,
             free=max(0, free + cache - shared + slab) // SMALL_PAGE,
+            small=True,
         )
 
     def bound(self, page_size: int) -> availability.Bound:

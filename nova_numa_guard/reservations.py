@@ -16,6 +16,7 @@ The only state of the page check, with its lock. Check and promise are one
 step under it, so that of two guests that want the same pages one gets them.
 """
 
+import collections
 from collections.abc import Callable, Iterable
 import dataclasses
 import threading
@@ -64,11 +65,13 @@ class Reservations:
         self._changed = threading.Condition()
         self._promises: dict[str, standing.Promise] = {}
         self._users: dict[str, set[Reservation]] = {}
+        self._abandoned: collections.deque[Reservation] = collections.deque()
 
     @property
     def promises(self) -> tuple[standing.Promise, ...]:
         """Those that hold."""
         with self._changed:
+            self._collect()
             return tuple(self._promises.values())
 
     def launching(self) -> frozenset[str]:
@@ -100,37 +103,31 @@ class Reservations:
         :param always: promise them in any case
         :param insist: wait as well for pages that are not there
         """
-        needs = tuple(needs)
-        begun = self._clock()
-        short_since = None
+        needs, begun = tuple(needs), self._clock()
         with self._changed:
+            self._collect()
             if uuid in self._promises:
                 return self._grant(Reservation(uuid, None))
-            while True:
-                outcome = self._judge(uuid, needs, look)
-                now = self._clock()
-                waited = now - begun
-                if not _is(outcome, standing.Verdict.SHORT):
-                    short_since = None
-                elif short_since is None:
-                    short_since = now
-                left = _left(
-                    outcome,
-                    patience - waited,
-                    now - (short_since or now),
-                    insist,
-                )
-                if left <= 0:
-                    break
-                self._changed.wait(left)
-            granted = always or _is_good(outcome)
-            answer = Reservation(uuid, outcome, granted, waited)
-            if granted:
-                self._promises[uuid] = standing.Promise(
-                    uuid, needs, domain_id=domain_id
-                )
-                self._grant(answer)
-            return answer
+            found = self._decide(uuid, needs, look, begun, patience, insist)
+            # Another thread may have been promised them meanwhile.
+            if not (found.granted or always or uuid in self._promises):
+                return found
+            self._promises.setdefault(
+                uuid, standing.Promise(uuid, needs, domain_id=domain_id)
+            )
+            return self._grant(dataclasses.replace(found, granted=True))
+
+    def inquire(
+        self,
+        uuid: str,
+        needs: Iterable[guests.PageNeed],
+        look: Look,
+        patience: float,
+    ) -> Reservation:
+        """The same, but promise nothing."""
+        begun = self._clock()
+        with self._changed:
+            return self._decide(uuid, tuple(needs), look, begun, patience)
 
     def recover(
         self, reservation: Reservation, look: Look, patience: float
@@ -150,9 +147,9 @@ class Reservations:
                 needs = promise.needs if promise else ()
                 outcome = self._judge(uuid, needs, look)
                 waited = self._clock() - begun
-                # In doubt they are there: nobody else was promised them.
-                there = not _is(outcome, standing.Verdict.SHORT)
-                if there or waited >= patience:
+                if _is_good(outcome) or waited >= patience:
+                    # In doubt they are there: nobody else was promised them.
+                    there = not _is(outcome, standing.Verdict.SHORT)
                     return Reservation(
                         uuid, None if there else outcome, there, waited
                     )
@@ -175,15 +172,56 @@ class Reservations:
     def release(self, reservation: Reservation) -> None:
         """Take back a promise, unless others use it, or it has landed.
 
-        May be done more than once.
+        May be done more than once. It is done even if the thread ends while
+        it waits for the lock.
         """
+        self.abandon(reservation)
         with self._changed:
+            self._collect()
+
+    def abandon(self, reservation: Reservation) -> None:
+        """The same, when next a guest is judged, and without the lock.
+
+        For a finalizer: it may run wherever memory is allocated, while this
+        lock is held or another that somebody waits for under it.
+        """
+        self._abandoned.append(reservation)
+
+    def _collect(self) -> None:
+        """Release what was abandoned."""
+        while self._abandoned:
+            reservation = self._abandoned.popleft()
             users = self._users.get(reservation.uuid, set())
             users.discard(reservation)
             if not users:
                 self._users.pop(reservation.uuid, None)
                 if self._promises.pop(reservation.uuid, None):
                     self._changed.notify_all()
+
+    def _decide(
+        self,
+        uuid: str,
+        needs: tuple[guests.PageNeed, ...],
+        look: Look,
+        begun: float,
+        patience: float,
+        insist: bool = False,
+    ) -> Reservation:
+        """Judge until it is decided; granted if the pages are there."""
+        short_since = None
+        while True:
+            outcome = self._judge(uuid, needs, look)
+            now = self._clock()
+            waited = now - begun
+            if not _is(outcome, standing.Verdict.SHORT):
+                short_since = None
+            elif short_since is None:
+                short_since = now
+            short_for = 0.0 if short_since is None else now - short_since
+            left = _left(outcome, patience - waited, short_for, insist)
+            if left <= 0:
+                return Reservation(uuid, outcome, _is_good(outcome), waited)
+            self._changed.wait(left)
 
     def _grant(self, reservation: Reservation) -> Reservation:
         self._users.setdefault(reservation.uuid, set()).add(reservation)
@@ -192,6 +230,7 @@ class Reservations:
     def _judge(
         self, uuid: str, needs: tuple[guests.PageNeed, ...], look: Look
     ) -> standing.Outcome | None:
+        self._collect()
         promises = tuple(self._promises.values())
         figures = look(promises)
         if figures is None:

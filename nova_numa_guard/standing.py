@@ -50,8 +50,8 @@ class Promise:
 class Figures:
     """What kernel and libvirt say.
 
-    They are exact if the kernel is read before libvirt, and ``held`` before
-    the kernel: pages that change hands in between count as taken then.
+    They are exact if ``held`` is read first, then the bounds, the pools, and
+    the claims: pages that change hands in between count as taken then.
 
     :param pools: every pool of the page sizes that are asked for
     :param bounds: by page size in KiB
@@ -62,6 +62,7 @@ class Figures:
         that were looked at
     :param reserved_before: pages that were reserved when last no guest was
         starting, by page size in KiB
+    :param complete: libvirt said who runs; without it there are no claims
     """
 
     pools: tuple[availability.Pool, ...]
@@ -74,6 +75,7 @@ class Figures:
     reserved_before: Mapping[int, int] = dataclasses.field(
         default_factory=dict
     )
+    complete: bool = True
 
 
 class Verdict(enum.Enum):
@@ -148,7 +150,9 @@ def judge(
         else Verdict.SHORT,
         at_best,
         awaited,
-        doubtful=bool(awaited) or any(bound.reserved for bound in bounds),
+        doubtful=bool(awaited)
+        or not figures.complete
+        or any(bound.reserved for bound in bounds),
     )
 
 
@@ -163,7 +167,7 @@ def to_look_at(
 
     :param figures: without what is held
     """
-    starting = _starting(promises, figures.claims)
+    starting = starting_guests(promises, figures.claims)
     claimed: dict[Key, int] = {}
     anywhere: dict[int, int] = {}
     for claim in figures.claims:
@@ -171,19 +175,32 @@ def to_look_at(
             _add(claimed, (need.node, need.page_size), need.pages)
         for size, pages in claim.anywhere:
             _add(anywhere, size, pages)
-    suspect = set()
-    for pool in figures.pools:
-        key = (pool.node, pool.page_size)
-        bound = figures.bounds.get(pool.page_size)
-        used = pool.total - pool.free
-        if (bound and bound.reserved) or claimed.get(key, 0) > used:
-            suspect.add(key)
+    unused = {
+        (pool.node, pool.page_size): claimed.get(
+            (pool.node, pool.page_size), 0
+        )
+        - (pool.total - pool.free)
+        for pool in figures.pools
+    }
+    for (_, size), pages in unused.items():
+        if size in anywhere:
+            anywhere[size] += pages
+    suspect = {
+        key
+        for key, pages in unused.items()
+        if pages > 0
+        or anywhere.get(key[1], 0) > 0
+        or figures.bounds.get(key[1], availability.Bound()).reserved
+    }
     sizes = {size for _, size in suspect}
     return tuple(
         claim
         for claim in figures.claims
-        if claim.uuid in starting
-        or any((need.node, need.page_size) in suspect for need in claim.needs)
+        if any(
+            (need.node, need.page_size)
+            in (unused if claim.uuid in starting else suspect)
+            for need in claim.needs
+        )
         or any(size in sizes for size, _ in claim.anywhere)
     )
 
@@ -222,7 +239,7 @@ def _spoken_for(
     small = {(p.node, p.page_size) for p in figures.pools if p.small}
     running = {claim.uuid: claim for claim in figures.claims}
     own = running.pop(uuid, None)
-    starting = _starting(others, figures.claims)
+    starting = starting_guests(others, figures.claims)
     for promise in others:
         claim = running.get(promise.uuid)
         ends_first = claim is not None and claim.domain_id == promise.domain_id
@@ -343,7 +360,7 @@ def _idle_anywhere(figures: Figures) -> dict[int, int]:
     return idle
 
 
-def _starting(
+def starting_guests(
     promises: Iterable[Promise], claims: Iterable[availability.Claim]
 ) -> frozenset[str]:
     """The guests whose QEMU is touching its pages, or may be.
@@ -372,7 +389,7 @@ def _awaited(
         if size in figures.bounds
         and figures.bounds[size].mount_free is not None
     }
-    starting = _starting(others, figures.claims)
+    starting = starting_guests(others, figures.claims)
     return frozenset(
         promise.uuid
         for promise in others

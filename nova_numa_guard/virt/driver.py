@@ -29,11 +29,14 @@ from nova_numa_guard import (
     metrics,
     pools,
     refusals,
+    reservations,
 )
 from nova_numa_guard.virt import (
+    answers,
     claims,
     delivery,
     floating_cells,
+    gauges,
     host_guests,
     late_check,
     migration,
@@ -56,24 +59,29 @@ class NUMAGuardDriver(driver.LibvirtDriver):
         super().__init__(virtapi, read_only)
         kernel, refused = pools.Kernel(), refusals.Refusals()
         running = claims.Claims(self._host)
+        promises = reservations.Reservations()
         self.metrics = metrics.Metrics()
-        self.page_check = page_check.PageCheck(
-            kernel, running, refused, self.metrics
-        )
-        self.starts = starts.Starts(self.page_check)
         self.late_check = late_check.LateCheck()
         self.floating_cells = floating_cells.FloatingCells(kernel)
+        self.gauges = gauges.Gauges(running, self.metrics)
         self.reporter = reporter.Reporter(
             kernel,
             self.floating_cells,
             self.late_check,
             refused,
             running,
-            self.page_check.reservations.launching,
+            promises.launching,
         )
         self.delivery = delivery.Delivery(
             virtapi, refused, self.reporter.refreshed
         )
+        self.page_check = page_check.PageCheck(
+            kernel,
+            running,
+            promises,
+            answers.Answers(self.metrics, self.delivery),
+        )
+        self.starts = starts.Starts(self.page_check)
         self._guard_host = CONF.host
 
     def init_host(self, host: str) -> None:
@@ -162,7 +170,7 @@ class NUMAGuardDriver(driver.LibvirtDriver):
     def snapshot(
         self, context: Any, instance: Any, *args: Any, **kwargs: Any
     ) -> None:
-        with self.starts.across(instance):
+        with self.starts.across():
             super().snapshot(context, instance, *args, **kwargs)
 
     def _suspend_guest_for_snapshot(
@@ -274,4 +282,5 @@ class NUMAGuardDriver(driver.LibvirtDriver):
         resources: dict[str, Any] = super().get_available_resource(nodename)
         # Whatever is switched on here: the scheduler's part may be.
         self.reporter.complete(resources, self._guard_host)
+        self.gauges.observe(self.reporter.truth.figures)
         return resources

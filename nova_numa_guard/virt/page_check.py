@@ -9,14 +9,13 @@
 # WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
 # License for the specific language governing permissions and limitations
 # under the License.
+
 """Ask the kernel for the pages of a guest that is about to start."""
 
 from collections.abc import Iterable
-import dataclasses
 import time
 from typing import Any
 
-from nova import exception
 import nova.conf
 from nova.virt import hardware
 from oslo_log import log as logging
@@ -26,38 +25,14 @@ from nova_numa_guard import (
     conf,
     guests,
     look,
-    metrics,
     pools,
-    refusals,
     reservations,
     standing,
 )
-from nova_numa_guard.virt import claims, refusal
+from nova_numa_guard.virt import answers, claims
 
 CONF = nova.conf.CONF
 LOG = logging.getLogger(__name__)
-
-EVENT = 'compute_numa_guard_page_check'
-
-
-@dataclasses.dataclass(frozen=True, slots=True)
-class Terms:
-    """What is to become of a start for which there are no pages.
-
-    :param mode: enforce, warn or off
-    :param option: that said so
-    :param is_restart: of a guest that this host has already
-    :param excuse: why it is not refused, whatever the mode; empty if it is
-    """
-
-    mode: str
-    option: str
-    is_restart: bool = False
-    excuse: str = ''
-
-    @property
-    def refuses(self) -> bool:
-        return self.mode == 'enforce' and not self.excuse
 
 
 class PageCheck:
@@ -65,22 +40,21 @@ class PageCheck:
 
     :param kernel: where the figures come from
     :param running: where they come from of guests that run
-    :param refused: where a refusal is remembered
-    :param counts: where checks are counted
+    :param promises: the promises
+    :param answered: who gives the answers
     """
 
     def __init__(
         self,
         kernel: look.Kernel,
         running: claims.Claims,
-        refused: refusals.Refusals,
-        counts: metrics.Metrics,
+        promises: reservations.Reservations,
+        answered: answers.Answers,
     ) -> None:
-        self.reservations = reservations.Reservations()
+        self.reservations = promises
         self.lookout = look.Lookout(kernel, self._running, {})
         self._claims = running
-        self._refused = refused
-        self.metrics = counts
+        self.answers = answered
         self._mode = conf.LiveOption(CONF, 'page_check')
         self._on_restart = conf.LiveOption(CONF, 'page_check_on_restart')
         self._complaints: set[str] = set()
@@ -102,13 +76,13 @@ class PageCheck:
             for size, pages in sizes.items()
         }
 
-    def terms(self, is_restart: bool, excuse: str = '') -> Terms:
+    def terms(self, is_restart: bool, excuse: str = '') -> answers.Terms:
         """What the options say now."""
         if is_restart:
-            return Terms(
+            return answers.Terms(
                 self._on_restart.value, 'page_check_on_restart', True, excuse
             )
-        return Terms(self._mode.value, 'page_check', False, excuse)
+        return answers.Terms(self._mode.value, 'page_check', False, excuse)
 
     def promise(
         self,
@@ -116,7 +90,7 @@ class PageCheck:
         instance: Any,
         host: str,
         needs: tuple[guests.PageNeed, ...],
-        terms: Terms,
+        terms: answers.Terms,
         patience: float,
         insist: bool = False,
     ) -> reservations.Reservation:
@@ -124,11 +98,12 @@ class PageCheck:
 
         :param host: the name of this compute host
         :param needs: not empty
+        :param terms: not off
         :param patience: seconds to wait at most
         :param insist: wait as well for pages that are not there
         :raises nova.exception.ComputeResourcesUnavailable: they are not there
         """
-        asked = _Question(self, needs, terms)
+        asked = _Question(self, needs, terms.is_restart)
         found = self.reservations.promise(
             instance.uuid,
             needs,
@@ -140,7 +115,13 @@ class PageCheck:
             always=not terms.refuses,
             insist=insist,
         )
-        self._answer(context, instance, host, terms, asked, found)
+        try:
+            self.answers.give(
+                context, instance, host, terms, asked.check(found)
+            )
+        except BaseException:  # that of a thread which is killed, too
+            self.reservations.release(found)
+            raise
         return found
 
     def recover(
@@ -150,16 +131,18 @@ class PageCheck:
         host: str,
         reservation: reservations.Reservation,
         needs: tuple[guests.PageNeed, ...],
-        terms: Terms,
+        terms: answers.Terms,
         patience: float,
-    ) -> None:
+    ) -> reservations.Reservation:
         """See that what was promised is there, and wait for it if it is not.
 
+        :returns: what was found at last
         :raises nova.exception.ComputeResourcesUnavailable: it is not
         """
-        asked = _Question(self, needs, terms)
+        asked = _Question(self, needs)
         found = self.reservations.recover(reservation, asked, patience)
-        self._answer(context, instance, host, terms, asked, found)
+        self.answers.give(context, instance, host, terms, asked.check(found))
+        return found
 
     def look_only(
         self,
@@ -167,23 +150,24 @@ class PageCheck:
         instance: Any,
         host: str,
         needs: tuple[guests.PageNeed, ...],
+        terms: answers.Terms,
     ) -> None:
         """Check an instance that will not start yet, and promise nothing.
+
+        One in doubt may come.
 
         :raises nova.exception.ComputeResourcesUnavailable: its pages are not
             there
         """
-        terms = self.terms(is_restart=False)
-        asked = _Question(self, needs, terms)
-        promises = self.reservations.promises
-        figures = asked(promises)
-        outcome = None
-        if figures is not None:
-            outcome = standing.judge(instance.uuid, needs, promises, figures)
-            if outcome.verdict is standing.Verdict.UNCERTAIN:
-                return
-        found = reservations.Reservation(instance.uuid, outcome, False)
-        self._answer(context, instance, host, terms, asked, found)
+        asked = _Question(self, needs)
+        found = self.reservations.inquire(
+            instance.uuid, needs, asked, reservations.CONFIRM
+        )
+        outcome = found.outcome
+        if not outcome or outcome.verdict is not standing.Verdict.UNCERTAIN:
+            self.answers.give(
+                context, instance, host, terms, asked.check(found)
+            )
 
     def figures(
         self,
@@ -194,14 +178,14 @@ class PageCheck:
         try:
             return self.lookout.figures(needs, promises)
         except pools.UnreadableError as exc:
-            self.metrics.unreadable('kernel')
+            self.answers.metrics.unreadable('kernel')
             self._complain(
                 f'Pages are not checked, and guests may fail to start: {exc}'
             )
             return None
 
-    def _running(self) -> tuple[availability.Claim, ...]:
-        """The guests that run; none if libvirt does not say.
+    def _running(self) -> tuple[availability.Claim, ...] | None:
+        """The guests that run; None if libvirt does not say.
 
         What they have in use, the kernel tells.
         """
@@ -209,16 +193,16 @@ class PageCheck:
             return self._claims.running()
         except claims.UnknownError as exc:
             # It is late where many guests start at once.
-            self.metrics.unreadable('libvirt')
+            self.answers.metrics.unreadable('libvirt')
             LOG.info(
                 'What running guests have not touched of their pages is not '
                 'known, and may be promised to others: %s',
                 exc,
             )
-            return ()
+            return None
 
     def _domain_id(self, uuid: str) -> int | None:
-        for claim in self._running():
+        for claim in self._running() or ():
             if claim.uuid == uuid:
                 return claim.domain_id
         return None
@@ -229,117 +213,45 @@ class PageCheck:
             self._complaints.add(text)
             LOG.warning('%s', text)
 
-    def _answer(
-        self,
-        context: Any,
-        instance: Any,
-        host: str,
-        terms: Terms,
-        asked: '_Question',
-        found: reservations.Reservation,
-    ) -> None:
-        outcome = found.outcome
-        verdict = outcome.verdict if outcome else None
-        sizes = {need.page_size for need in asked.needs}
-        if found.waited:
-            self.metrics.waited(found.waited)
-        if outcome is None or verdict is standing.Verdict.FITS:
-            result = metrics.Result.PASSED if outcome else asked.unanswered
-            if result:
-                self.metrics.checked(result, sizes, asked.seconds)
-            return
-        shortage = _text(outcome.shortages)
-        for short in outcome.shortages:
-            self.metrics.failed(short.page_size, short.node)
-        if verdict is standing.Verdict.OVERCOMMITS:
-            self.metrics.checked(
-                metrics.Result.OVERCOMMITTED, sizes, asked.seconds
-            )
-            LOG.warning(
-                'Starting although the pools are too small, because the '
-                'kernel may add to them (nr_overcommit_hugepages): %s',
-                shortage,
-                instance=instance,
-            )
-        elif terms.refuses:
-            self.metrics.checked(metrics.Result.REFUSED, sizes, asked.seconds)
-            if found.waited >= 1:
-                shortage += f' (after {found.waited:.0f} s)'
-            self._refused.add(
-                asked.free(outcome.shortages),
-                time.time(),
-                CONF.numa_guard.refusal_ttl,
-            )
-            raise _refuse(context, instance, host, shortage)
-        else:
-            self.metrics.checked(metrics.Result.WARNED, sizes, asked.seconds)
-            LOG.warning(
-                'Starting although the kernel lacks pages, because %s; QEMU '
-                'may fail: %s',
-                terms.excuse
-                or f'[numa_guard] {terms.option} is "{terms.mode}"',
-                shortage,
-                instance=instance,
-            )
-
 
 class _Question:
-    """What reservations.Reservations asks, and the last answer to it."""
+    """What reservations.Reservations asks, and the last answer to it.
+
+    :param of_a_running: of a guest that may run, so that it has to be known
+        what it has itself
+    """
 
     def __init__(
         self,
         check: PageCheck,
         needs: tuple[guests.PageNeed, ...],
-        terms: Terms,
+        of_a_running: bool = False,
     ) -> None:
         self.needs = needs
         self.seconds = 0.0
         self._check = check
-        self._is_off = terms.mode == 'off'
+        self._of_a_running = of_a_running
         self._last: standing.Figures | None = None
 
     def __call__(
         self, promises: tuple[standing.Promise, ...]
     ) -> standing.Figures | None:
-        if self._is_off:
-            return None
         begun = time.perf_counter()
-        self._last = self._check.figures(self.needs, promises)
+        figures = self._check.figures(self.needs, promises)
+        if figures and self._of_a_running and not figures.complete:
+            figures = None
+        self._last = figures
         self.seconds += time.perf_counter() - begun
-        return self._last
+        return figures
 
-    @property
-    def unanswered(self) -> metrics.Result | None:
-        """How a check without an answer is counted."""
-        asked = self.seconds and self._last is None
-        return metrics.Result.UNCHECKED if asked else None
-
-    def free(
-        self, shortages: Iterable[availability.Shortage]
-    ) -> dict[standing.Key, int]:
-        """Free pages of the pools that are too small."""
-        free = {
-            (pool.node, pool.page_size): pool.free
-            for pool in (self._last.pools if self._last else ())
-        }
-        return {
-            key: free.get(key, 0)
-            for short in shortages
-            for key in ((short.node, short.page_size),)
-        }
-
-
-def _text(shortages: Iterable[availability.Shortage]) -> str:
-    return '; '.join(map(str, shortages))
-
-
-def _refuse(
-    context: Any, instance: Any, host: str, shortage: str
-) -> exception.ComputeResourcesUnavailable:
-    """Log a refusal, and make it an event of the instance action."""
-    LOG.warning('Refused to start: %s', shortage, instance=instance)
-    unavailable = exception.ComputeResourcesUnavailable(reason=shortage)
-    refusal.record(
-        context, instance, host, EVENT, unavailable.format_message()
-    )
-    return unavailable
+    def check(self, found: reservations.Reservation) -> answers.Check:
+        """The check that this was."""
+        asked = self.seconds > 0
+        pools = self._last.pools if self._last else ()
+        return answers.Check(
+            sizes=frozenset(need.page_size for need in self.needs),
+            seconds=self.seconds,
+            found=found,
+            is_blind=asked and self._last is None,
+            free={(pool.node, pool.page_size): pool.free for pool in pools},
+        )

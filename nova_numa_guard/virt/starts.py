@@ -18,17 +18,20 @@ refused before that, or not at all.
 from collections.abc import Iterator
 import contextlib
 import dataclasses
+import threading
 import time
 from typing import Any
 import weakref
 
 from nova import exception
 import nova.conf
+from oslo_log import log as logging
 
-from nova_numa_guard import guests, reservations
-from nova_numa_guard.virt import needs, page_check
+from nova_numa_guard import guests, metrics, reservations
+from nova_numa_guard.virt import answers, needs, page_check
 
 CONF = nova.conf.CONF
+LOG = logging.getLogger(__name__)
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -39,19 +42,20 @@ class Path:
     :param excuse: why it is not refused; empty if it may be
     :param rolls_back: whether Nova then sets the instance back to its state,
         and to ERROR otherwise
+    :param at_boot: it waits with others for the pools of a host that booted
     """
 
     is_restart: bool = False
     excuse: str = ''
     rolls_back: bool = False
+    at_boot: bool = False
 
 
 BUILD = Path()
 REBUILD = Path(True, 'the rebuild has removed the guest already')
-HELD = dataclasses.replace(REBUILD)
 RESTART = Path(True)
 RESUME = Path(True, rolls_back=True)
-HOST_BOOT = Path(True, 'it ran when this host went down')
+HOST_BOOT = Path(True, 'it ran when this host went down', at_boot=True)
 RESCUE = Path(True, 'it was powered off for the rescue')
 ARRIVAL = Path(True, 'it has been moved already')
 
@@ -60,15 +64,18 @@ ARRIVAL = Path(True, 'it has been moved already')
 class _Start:
     """A start under way.
 
-    :param needs: empty if it is no matter of the page check
+    It must not lead to the instance, whose end may be that of a hold.
+
+    :param lacking: what it lacked when it was let through
     """
 
     path: Path
     context: Any
     host: str
     needs: tuple[guests.PageNeed, ...]
-    terms: page_check.Terms
+    terms: answers.Terms
     reservation: reservations.Reservation
+    lacking: str = ''
 
 
 class Starts:
@@ -77,9 +84,10 @@ class Starts:
     def __init__(self, check: page_check.PageCheck) -> None:
         self._check = check
         self._under_way: dict[str, _Start] = {}
-        self._stacks: dict[str, contextlib.ExitStack] = {}
-        self._holds: dict[str, contextlib.ExitStack] = {}
-        self._boot_patience: float | None = None
+        self._holds: weakref.WeakKeyDictionary[Any, _Start]
+        self._holds = weakref.WeakKeyDictionary()
+        self._thread = threading.local()
+        self._boot_deadline: float | None = None
 
     @contextlib.contextmanager
     def of(
@@ -92,48 +100,35 @@ class Starts:
         :raises nova.exception.InstanceFaultRollback: it is refused, and the
             path rolls back
         """
-        needed = needs.pages(instance, instance.numa_topology)
-        if not needed:
+        start = self._holds.pop(instance, None) if path is REBUILD else None
+        if start is None:
+            start = self._begin(path, context, instance, host)
+        if start is None:
             yield
             return
-        terms = self._check.terms(path.is_restart, path.excuse)
         try:
-            reservation = self._check.promise(
-                context,
-                instance,
-                host,
-                needed,
-                terms,
-                self._patience(path),
-                insist=path is HOST_BOOT,
-            )
-        except exception.ComputeResourcesUnavailable as exc:
-            if path.rolls_back:
-                raise exception.InstanceFaultRollback(
-                    inner_exception=exc
-                ) from exc
-            raise
-        start = _Start(path, context, host, needed, terms, reservation)
-        # One that is part of another leaves it to that.
-        self._under_way.setdefault(instance.uuid, start)
-        try:
+            # One that is part of another leaves it to that.
+            self._under_way.setdefault(instance.uuid, start)
             yield
+        except Exception as exc:
+            self._tell(start, instance, exc)
+            raise
+        else:
+            self._tell(start, instance)
         finally:
             if self._under_way.get(instance.uuid) is start:
                 del self._under_way[instance.uuid]
-            self._check.reservations.release(reservation)
-            if path is REBUILD:
-                self._drop_hold(instance.uuid)
+            self._check.reservations.release(start.reservation)
 
     @contextlib.contextmanager
-    def across(self, instance: Any) -> Iterator[None]:
-        """End with this what begin() began."""
+    def across(self) -> Iterator[None]:
+        """End with this what begin() begins in the same thread."""
         with contextlib.ExitStack() as stack:
-            self._stacks[instance.uuid] = stack
+            self._thread.stack = stack
             try:
                 yield
             finally:
-                del self._stacks[instance.uuid]
+                del self._thread.stack
 
     def begin(
         self, path: Path, context: Any, instance: Any, host: str
@@ -142,7 +137,7 @@ class Starts:
 
         :raises nova.exception.ComputeResourcesUnavailable: it is refused
         """
-        self._stacks[instance.uuid].enter_context(
+        self._thread.stack.enter_context(
             self.of(path, context, instance, host)
         )
 
@@ -152,17 +147,21 @@ class Starts:
         Or for as long as its object lives: Nova does not tell the driver of
         a rebuild that ends before that.
         """
-        stack = contextlib.ExitStack()
-        stack.enter_context(self.of(HELD, context, instance, host))
-        self._holds[instance.uuid] = stack
-        weakref.finalize(instance, stack.close).atexit = False
+        start = self._begin(REBUILD, context, instance, host)
+        if start is not None:
+            weakref.finalize(
+                instance,
+                self._check.reservations.abandon,
+                start.reservation,
+            ).atexit = False
+            self._holds[instance] = start
 
     def ended(self, instance: Any) -> None:
         """The guest's domain is gone; wait until its pages are back.
 
         :raises nova.exception.ComputeResourcesUnavailable: they are not
         """
-        start = self._under_way.get(instance.uuid)
+        start = self._under_way.get(instance.uuid) or self._holds.get(instance)
         if start is not None and start.path.is_restart:
             self._recover(instance, start, CONF.numa_guard.page_wait)
 
@@ -179,7 +178,10 @@ class Starts:
             if instance.uuid not in self._under_way:
                 stack.enter_context(self.of(ARRIVAL, context, instance, host))
             start = self._under_way.get(instance.uuid)
-            if start is not None and not start.path.is_restart:
+            if start is None:
+                yield
+                return
+            if not start.path.is_restart:
                 self._recover(instance, start, reservations.CONFIRM)
             promises = self._check.reservations
             promises.launch(instance.uuid)
@@ -200,24 +202,58 @@ class Starts:
         :param claim: nova.compute.claims.MoveClaim; aborted if it is refused
         :raises nova.exception.MigrationPreCheckError: Nova tries another host
         """
+        terms = self._check.terms(is_restart=False)
+        if terms.is_off:
+            return
         needed = needs.pages(instance, claim.claimed_numa_topology)
         if not needed:
             return
         try:
-            self._check.look_only(context, instance, host, needed)
+            self._check.look_only(context, instance, host, needed, terms)
         except exception.ComputeResourcesUnavailable as exc:
             claim.abort()
             raise exception.MigrationPreCheckError(
                 reason=exc.format_message()
             ) from exc
 
-    def _drop_hold(self, uuid: str) -> None:
-        stack = self._holds.pop(uuid, None)
-        if stack is not None:
-            stack.close()
+    def _begin(
+        self, path: Path, context: Any, instance: Any, host: str
+    ) -> _Start | None:
+        """Promise; None if it is no matter of the page check."""
+        terms = self._check.terms(path.is_restart, path.excuse)
+        if terms.is_off:
+            return None
+        needed = needs.pages(instance, instance.numa_topology)
+        if not needed:
+            return None
+        try:
+            reservation = self._check.promise(
+                context,
+                instance,
+                host,
+                needed,
+                terms,
+                self._patience(path),
+                insist=path.at_boot,
+            )
+        except exception.ComputeResourcesUnavailable as exc:
+            if path.rolls_back:
+                raise exception.InstanceFaultRollback(
+                    inner_exception=exc
+                ) from exc
+            raise
+        return _Start(
+            path,
+            context,
+            host,
+            needed,
+            terms,
+            reservation,
+            answers.lacking(reservation),
+        )
 
     def _recover(self, instance: Any, start: _Start, patience: float) -> None:
-        self._check.recover(
+        found = self._check.recover(
             start.context,
             instance,
             start.host,
@@ -226,12 +262,35 @@ class Starts:
             start.terms,
             patience,
         )
+        start.lacking = answers.lacking(found) or start.lacking
+
+    def _tell(
+        self, start: _Start, instance: Any, failure: Exception | None = None
+    ) -> None:
+        """Tell what became of a guest that was let through."""
+        if not start.lacking:
+            return
+        if failure is None:
+            self._check.answers.metrics.warned_then(metrics.Outcome.STARTED)
+            LOG.info(
+                'The guest that seemed to lack pages has started: %s',
+                start.lacking,
+                instance=instance,
+            )
+        else:
+            self._check.answers.metrics.warned_then(metrics.Outcome.FAILED)
+            LOG.warning(
+                'The guest that seemed to lack pages has not started (%s): %s',
+                start.lacking,
+                failure,
+                instance=instance,
+            )
 
     def _patience(self, path: Path) -> float:
-        if path is not HOST_BOOT:
+        if not path.at_boot:
             return float(CONF.numa_guard.page_wait)
         # Nova starts one guest after the other; all of them share the time.
         now = time.monotonic()
-        if self._boot_patience is None:
-            self._boot_patience = now + CONF.numa_guard.host_boot_wait
-        return max(0.0, self._boot_patience - now)
+        if self._boot_deadline is None:
+            self._boot_deadline = now + CONF.numa_guard.host_boot_wait
+        return max(0.0, self._boot_deadline - now)
