@@ -16,9 +16,11 @@ The computes are Nova's fake libvirt with the guard's driver on it, and each
 has kernel files of its own, which show the pages that its libvirt shows.
 """
 
+import copy
 import time
 
 import fixtures
+from lxml import etree
 from nova import context, objects
 from nova.tests.fixtures import libvirt as fakelibvirt
 from nova.tests.functional.libvirt import base
@@ -98,6 +100,41 @@ class RecordedXML(fixtures.Fixture):
         ):
             self.useFixture(
                 fixtures.MonkeyPatch(f'nova.virt.libvirt.{name}', replacement)
+            )
+
+
+class LiveXML(fixtures.Fixture):
+    """Let running guests show what memory they have.
+
+    Nova's fake libvirt leaves that out when it prints their XML.
+    """
+
+    def _setUp(self):
+        make, print_xml = (
+            fakelibvirt.Domain.__init__,
+            fakelibvirt.Domain.XMLDesc,
+        )
+
+        def keep(domain, connection, xml, *args, **kwargs):
+            make(domain, connection, xml, *args, **kwargs)
+            root = etree.fromstring(xml)
+            domain.memory_xml = [
+                root.find('memoryBacking'),
+                root.find('cpu'),
+            ]
+
+        def show(domain, flags):
+            root = etree.fromstring(print_xml(domain, flags))
+            for element in domain.memory_xml:
+                if element is not None and root.find(element.tag) is None:
+                    root.append(copy.deepcopy(element))
+            return etree.tostring(root, encoding='unicode')
+
+        for name, replacement in (('__init__', keep), ('XMLDesc', show)):
+            self.useFixture(
+                fixtures.MonkeyPatch(
+                    f'nova.tests.fixtures.libvirt.Domain.{name}', replacement
+                )
             )
 
 
