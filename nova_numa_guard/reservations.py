@@ -48,6 +48,11 @@ class Reservation:
     granted: bool = True
     waited: float = 0.0
 
+    @property
+    def is_short(self) -> bool:
+        """Whether the pages were not there."""
+        return _is(self.outcome, standing.Verdict.SHORT)
+
 
 class Reservations:
     """The promises of one compute host.

@@ -171,10 +171,10 @@ class NUMAGuardDriver(driver.LibvirtDriver):
         instance: Any,
         guest: Any,
     ) -> None:
-        self.starts.ended(instance)
-        super()._resume_guest_after_snapshot(
-            context, live_snapshot, original_power_state, instance, guest
-        )
+        with self.starts.relaunching(instance):
+            super()._resume_guest_after_snapshot(
+                context, live_snapshot, original_power_state, instance, guest
+            )
 
     def _destroy(self, instance: Any) -> None:
         super()._destroy(instance)

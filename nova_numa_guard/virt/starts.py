@@ -39,11 +39,14 @@ class Path:
     :param excuse: why it is not refused; empty if it may be
     :param rolls_back: whether Nova then sets the instance back to its state,
         and to ERROR otherwise
+    :param insists: whether to wait as well for pages that are not there; the
+        guest has just been stopped, or the host started
     """
 
     is_restart: bool = False
     excuse: str = ''
     rolls_back: bool = False
+    insists: bool = False
 
 
 BUILD = Path()
@@ -51,8 +54,8 @@ REBUILD = Path(True, 'the rebuild has removed the guest already')
 HELD = dataclasses.replace(REBUILD)
 RESTART = Path(True)
 RESUME = Path(True, rolls_back=True)
-HOST_BOOT = Path(True, 'it ran when this host went down')
-RESCUE = Path(True, 'it was powered off for the rescue')
+HOST_BOOT = Path(True, 'it ran when this host went down', insists=True)
+RESCUE = Path(True, 'it was powered off for the rescue', insists=True)
 ARRIVAL = Path(True, 'it has been moved already')
 
 
@@ -60,15 +63,18 @@ ARRIVAL = Path(True, 'it has been moved already')
 class _Start:
     """A start under way.
 
-    :param needs: empty if it is no matter of the page check
+    :param settled: whether there is no point in waiting for its pages once
+        its domain has ended
     """
 
+    uuid: str
     path: Path
     context: Any
     host: str
     needs: tuple[guests.PageNeed, ...]
     terms: page_check.Terms
     reservation: reservations.Reservation
+    settled: bool
 
 
 class Starts:
@@ -78,7 +84,7 @@ class Starts:
         self._check = check
         self._under_way: dict[str, _Start] = {}
         self._stacks: dict[str, contextlib.ExitStack] = {}
-        self._holds: dict[str, contextlib.ExitStack] = {}
+        self._holds: dict[str, weakref.finalize[[_Start], Any]] = {}
         self._boot_patience: float | None = None
 
     @contextlib.contextmanager
@@ -92,36 +98,12 @@ class Starts:
         :raises nova.exception.InstanceFaultRollback: it is refused, and the
             path rolls back
         """
-        needed = needs.pages(instance, instance.numa_topology)
-        if not needed:
-            yield
-            return
-        terms = self._check.terms(path.is_restart, path.excuse)
-        try:
-            reservation = self._check.promise(
-                context,
-                instance,
-                host,
-                needed,
-                terms,
-                self._patience(path),
-                insist=path is HOST_BOOT,
-            )
-        except exception.ComputeResourcesUnavailable as exc:
-            if path.rolls_back:
-                raise exception.InstanceFaultRollback(
-                    inner_exception=exc
-                ) from exc
-            raise
-        start = _Start(path, context, host, needed, terms, reservation)
-        # One that is part of another leaves it to that.
-        self._under_way.setdefault(instance.uuid, start)
+        start = self._begin(path, context, instance, host)
         try:
             yield
         finally:
-            if self._under_way.get(instance.uuid) is start:
-                del self._under_way[instance.uuid]
-            self._check.reservations.release(reservation)
+            if start is not None:
+                self._end(start)
             if path is REBUILD:
                 self._drop_hold(instance.uuid)
 
@@ -152,10 +134,12 @@ class Starts:
         Or for as long as its object lives: Nova does not tell the driver of
         a rebuild that ends before that.
         """
-        stack = contextlib.ExitStack()
-        stack.enter_context(self.of(HELD, context, instance, host))
-        self._holds[instance.uuid] = stack
-        weakref.finalize(instance, stack.close).atexit = False
+        start = self._begin(HELD, context, instance, host)
+        if start is not None:
+            # Nothing of this may keep the object alive.
+            hold = weakref.finalize(instance, self._end, start)
+            hold.atexit = False
+            self._holds[instance.uuid] = hold
 
     def ended(self, instance: Any) -> None:
         """The guest's domain is gone; wait until its pages are back.
@@ -163,8 +147,10 @@ class Starts:
         :raises nova.exception.ComputeResourcesUnavailable: they are not
         """
         start = self._under_way.get(instance.uuid)
-        if start is not None and start.path.is_restart:
-            self._recover(instance, start, CONF.numa_guard.page_wait)
+        if start is None or not start.path.is_restart or start.settled:
+            return
+        start.settled = True
+        self._recover(instance, start, CONF.numa_guard.page_wait)
 
     @contextlib.contextmanager
     def launching(
@@ -181,14 +167,22 @@ class Starts:
             start = self._under_way.get(instance.uuid)
             if start is not None and not start.path.is_restart:
                 self._recover(instance, start, reservations.CONFIRM)
-            promises = self._check.reservations
-            promises.launch(instance.uuid)
-            try:
-                yield
-            except BaseException:
-                promises.fail(instance.uuid)
-                raise
-            promises.land(instance.uuid)
+            stack.enter_context(self._launch(instance.uuid))
+            yield
+
+    @contextlib.contextmanager
+    def relaunching(self, instance: Any) -> Iterator[None]:
+        """Libvirt starts a guest again, if it was stopped, while this lasts.
+
+        :raises nova.exception.ComputeResourcesUnavailable: its pages are not
+            back
+        """
+        if instance.uuid not in self._under_way:
+            yield
+            return
+        self.ended(instance)
+        with self._launch(instance.uuid):
+            yield
 
     def check_arrival(
         self, context: Any, instance: Any, claim: Any, host: str
@@ -211,10 +205,64 @@ class Starts:
                 reason=exc.format_message()
             ) from exc
 
+    def _begin(
+        self, path: Path, context: Any, instance: Any, host: str
+    ) -> _Start | None:
+        """Promise a guest its pages, if it needs any that are checked."""
+        needed = needs.pages(instance, instance.numa_topology)
+        if not needed:
+            return None
+        terms = self._check.terms(path.is_restart, path.excuse)
+        try:
+            reservation = self._check.promise(
+                context,
+                instance,
+                host,
+                needed,
+                terms,
+                self._patience(path),
+                insist=path.insists,
+            )
+        except exception.ComputeResourcesUnavailable as exc:
+            if path.rolls_back:
+                raise exception.InstanceFaultRollback(
+                    inner_exception=exc
+                ) from exc
+            raise
+        start = _Start(
+            instance.uuid,
+            path,
+            context,
+            host,
+            needed,
+            terms,
+            reservation,
+            settled=reservation.is_short,
+        )
+        # One that is part of another leaves it to that.
+        self._under_way.setdefault(start.uuid, start)
+        return start
+
+    def _end(self, start: _Start) -> None:
+        if self._under_way.get(start.uuid) is start:
+            del self._under_way[start.uuid]
+        self._check.reservations.release(start.reservation)
+
     def _drop_hold(self, uuid: str) -> None:
-        stack = self._holds.pop(uuid, None)
-        if stack is not None:
-            stack.close()
+        hold = self._holds.pop(uuid, None)
+        if hold is not None:
+            hold()
+
+    @contextlib.contextmanager
+    def _launch(self, uuid: str) -> Iterator[None]:
+        promises = self._check.reservations
+        promises.launch(uuid)
+        try:
+            yield
+        except BaseException:
+            promises.fail(uuid)
+            raise
+        promises.land(uuid)
 
     def _recover(self, instance: Any, start: _Start, patience: float) -> None:
         self._check.recover(
