@@ -16,20 +16,17 @@ The computes are Nova's fake libvirt with the guard's driver on it, and each
 has kernel files of its own, which show the pages that its libvirt shows.
 """
 
-import copy
 import time
 
 import fixtures
-from lxml import etree
 from nova import context, objects
 from nova.tests.fixtures import libvirt as fakelibvirt
 from nova.tests.functional.libvirt import base
-from nova.virt.libvirt import driver as stock_driver
-from nova.virt.libvirt import guest as libvirt_guest
 from oslo_utils import units
 
 from nova_numa_guard import conf, fixture, sets
 from nova_numa_guard.scheduler import filters, weights
+from tests.functional import qemu
 
 DRIVER = 'numa_guard.NUMAGuardDriver'
 HUGE = {'hw:mem_page_size': '2048'}
@@ -75,82 +72,6 @@ def cells_of(floating):
     return sets.parse(floating) if floating else frozenset()
 
 
-class RecordedXML(fixtures.Fixture):
-    """XML by server: what Nova made, and what libvirt was handed."""
-
-    def _setUp(self):
-        self.stock = {}
-        self.written = {}
-        make = stock_driver.LibvirtDriver._get_guest_xml
-        create = libvirt_guest.Guest.create
-
-        def record_stock(driver, context, instance, *args, **kwargs):
-            xml = make(driver, context, instance, *args, **kwargs)
-            self.stock[instance.uuid] = xml
-            return xml
-
-        def record(xml, host):
-            guest = create(xml, host)
-            self.written[guest.uuid] = xml
-            return guest
-
-        for name, replacement in (
-            ('guest.Guest.create', staticmethod(record)),
-            ('driver.LibvirtDriver._get_guest_xml', record_stock),
-        ):
-            self.useFixture(
-                fixtures.MonkeyPatch(f'nova.virt.libvirt.{name}', replacement)
-            )
-
-
-class LiveXML(fixtures.Fixture):
-    """Let running guests show what memory they have.
-
-    Nova's fake libvirt leaves that out when it prints their XML.
-    """
-
-    def _setUp(self):
-        make, print_xml = (
-            fakelibvirt.Domain.__init__,
-            fakelibvirt.Domain.XMLDesc,
-        )
-
-        def keep(domain, connection, xml, *args, **kwargs):
-            make(domain, connection, xml, *args, **kwargs)
-            root = etree.fromstring(xml)
-            domain.memory_xml = [
-                root.find('memoryBacking'),
-                root.find('cpu'),
-            ]
-
-        def show(domain, flags):
-            root = etree.fromstring(print_xml(domain, flags))
-            for element in domain.memory_xml:
-                if element is not None and root.find(element.tag) is None:
-                    root.append(copy.deepcopy(element))
-            return etree.tostring(root, encoding='unicode')
-
-        for name, replacement in (('__init__', keep), ('XMLDesc', show)):
-            self.useFixture(
-                fixtures.MonkeyPatch(
-                    f'nova.tests.fixtures.libvirt.Domain.{name}', replacement
-                )
-            )
-
-
-class NoDisks(fixtures.Fixture):
-    """Let guests be resized: Nova's fake libvirt has no disks to copy."""
-
-    def _setUp(self):
-        self.useFixture(
-            fixtures.MonkeyPatch(
-                'nova.virt.libvirt.driver.LibvirtDriver'
-                '.migrate_disk_and_power_off',
-                lambda *args, **kwargs: '{}',
-            )
-        )
-
-
 class GuardTestCase(base.ServersTestBase):
     """Servers on computes with the guard; starts none by itself."""
 
@@ -162,9 +83,10 @@ class GuardTestCase(base.ServersTestBase):
     FILTER = True
 
     def setUp(self):
-        self.kernels = {}
+        self.kernels, self.followed = {}, {}
         super().setUp()
-        recorded = self.useFixture(RecordedXML())
+        self.useFixture(qemu.Domains())
+        recorded = self.useFixture(qemu.RecordedXML())
         self.xml, self.stock_xml = recorded.written, recorded.stock
         self.admin_context = context.get_admin_context()
 
@@ -173,6 +95,7 @@ class GuardTestCase(base.ServersTestBase):
 
     def _setup_scheduler_service(self):
         conf.register_opts(filters.CONF)
+        self.flags(page_wait=1, host_boot_wait=1, group='numa_guard')
         self.flags(group='numa_guard', **self.GUARD)
         enabled = list(filters.CONF.filter_scheduler.enabled_filters)
         self.flags(
@@ -224,17 +147,21 @@ class GuardTestCase(base.ServersTestBase):
                     )
                     kernel.set_bound(page.size)
         self.kernels[name] = kernel
+        self.followed[name] = qemu.Kernel(kernel.kernel)
         with self.own_kernel(name):
             self.start_compute(hostname=name, host_info=info)
+        self.followed[name].follow(
+            self.computes[name].driver._host.get_connection()
+        )
 
     def own_kernel(self, name):
         """Let a compute that is started meanwhile read its own files.
 
-        From the first audit on, by which Nova is told of its pages.
+        From the first audit on, by which Nova is told of its pages. What its
+        guests have in use, they show as that.
         """
-        kernel = self.kernels[name].kernel
         return fixtures.MonkeyPatch(
-            'nova_numa_guard.pools.Kernel', lambda: kernel
+            'nova_numa_guard.pools.Kernel', lambda: self.followed[name]
         )
 
     def take_down(self, host):

@@ -20,7 +20,7 @@ from nova import objects
 from nova.tests.functional.libvirt import base as libvirt_base
 
 from nova_numa_guard import report
-from tests.functional import base
+from tests.functional import base, qemu
 
 POOL = (0, 2048)
 
@@ -32,8 +32,7 @@ class AccountingCase(base.GuardTestCase):
 
     def setUp(self):
         super().setUp()
-        self.useFixture(base.NoDisks())
-        self.useFixture(base.LiveXML())
+        self.useFixture(qemu.NoDisks())
         self.start_host('host1', base.pages(16384, huge=512))
         self.start_host('host2', base.pages(8192, huge=512))
         self.huge = self.flavor(memory_mb=512, **base.HUGE)  # 256 pages
