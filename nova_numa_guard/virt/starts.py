@@ -60,7 +60,7 @@ class Starts:
 
     def __init__(self, check: page_check.PageCheck) -> None:
         self._check = check
-        self._under_way: dict[str, _Start] = {}
+        self._under_way: dict[str, _Start | None] = {}
         self._holds: weakref.WeakKeyDictionary[Any, _Start]
         self._holds = weakref.WeakKeyDictionary()
         self._thread = threading.local()
@@ -82,12 +82,12 @@ class Starts:
         )
         if start is None:
             start = self._begin(path, context, instance, host)
-        if start is None:
-            yield
-            return
+        # One that is part of another leaves it to that. One that is not
+        # checked is known here too, or it would look unannounced.
+        is_first = instance.uuid not in self._under_way
         try:
-            # One that is part of another leaves it to that.
-            self._under_way.setdefault(instance.uuid, start)
+            if is_first:
+                self._under_way[instance.uuid] = start
             yield
         except Exception as exc:
             self._tell(start, instance, exc)
@@ -95,9 +95,10 @@ class Starts:
         else:
             self._tell(start, instance)
         finally:
-            if self._under_way.get(instance.uuid) is start:
-                del self._under_way[instance.uuid]
-            self._check.reservations.release(start.reservation)
+            if is_first:
+                self._under_way.pop(instance.uuid, None)
+            if start is not None:
+                self._check.reservations.release(start.reservation)
 
     @contextlib.contextmanager
     def across(self) -> Iterator[None]:
@@ -176,7 +177,7 @@ class Starts:
         :raises nova.exception.ComputeResourcesUnavailable: its pages are not
             back
         """
-        if instance.uuid not in self._under_way:
+        if self._under_way.get(instance.uuid) is None:
             yield
             return
         self.ended(instance)
@@ -268,10 +269,13 @@ class Starts:
         start.lacking = answers.lacking(found) or start.lacking
 
     def _tell(
-        self, start: _Start, instance: Any, failure: Exception | None = None
+        self,
+        start: _Start | None,
+        instance: Any,
+        failure: Exception | None = None,
     ) -> None:
         """Tell what became of a guest that was let through."""
-        if not start.lacking:
+        if start is None or not start.lacking:
             return
         if failure is None:
             self._check.answers.metrics.warned_then(metrics.Outcome.STARTED)
