@@ -18,7 +18,7 @@ Pure: figures in, figures out.
 from collections.abc import Iterable, Mapping
 import dataclasses
 
-from nova_numa_guard import guests
+from nova_numa_guard import binding, guests
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -72,6 +72,7 @@ class Claim:
     :param needs: pages bound to a host node, at most one entry per pool
     :param anywhere: pages that no host node is named for, as (page size in
         KiB, pages)
+    :param bound: how its memory is
     """
 
     uuid: str
@@ -79,6 +80,9 @@ class Claim:
     name: str
     needs: tuple[guests.PageNeed, ...] = ()
     anywhere: tuple[tuple[int, int], ...] = ()
+    bound: binding.Binding = dataclasses.field(
+        default=binding.NOT_BOUND, compare=False
+    )
 
     def pages(self, node: int, page_size: int) -> int:
         """How many pages of one pool it may use."""

@@ -46,7 +46,7 @@ _WAIT_BUCKETS = (0.1, 0.25, 0.5, 1, 2.5, 5, 10, 20, 30, 60, 120)
 _POOL_GAUGES = {
     'total': 'Huge pages of the pool.',
     'free': 'Huge pages that the kernel has free.',
-    'reserved': 'Huge pages promised to guests that are starting.',
+    'reserved': 'Huge pages that Nova leaves to others.',
     'claimed': 'Huge pages that the guests of this host may use.',
     'unaccounted': 'Huge pages in use by what Nova does not know.',
 }
@@ -90,7 +90,7 @@ class PoolFigures:
     :param page_size: KiB
     :param total: pages of the pool
     :param free: those that the kernel has free
-    :param reserved: those promised to guests that are starting
+    :param reserved: those that Nova leaves to others
     :param claimed: those that the guests of this host may use
     :param unaccounted: those in use by what Nova does not know
     """
@@ -241,6 +241,11 @@ class Metrics:
             self._warned_starts.labels(outcome.value)
         self._snapshot = _Snapshot()
         self.registry.register(self._snapshot)
+
+    @property
+    def is_shown(self) -> bool:
+        """Whether anybody can see them."""
+        return bool(self._server or self._textfile)
 
     @_harmless
     def checked(

@@ -40,16 +40,22 @@ class Refusals:
 
     def add(
         self, pools: Mapping[tuple[int, int], int], now: float, ttl: float
-    ) -> None:
+    ) -> tuple[Refusal, ...]:
         """Remember refusals, or remember them for longer.
 
         :param pools: free pages, by node and page size in KiB
         :param now: seconds since the epoch
         :param ttl: seconds
+        :returns: those that did not hold before, by node and page size
         """
+        fresh = []
         with self._lock:
-            for pool, free in pools.items():
+            for pool, free in sorted(pools.items()):
+                before, _ = self._pools.get(pool, (now, free))
                 self._pools[pool] = (now + ttl, free)
+                if before <= now < now + ttl:
+                    fresh.append(Refusal(*pool, now + ttl))
+        return tuple(fresh)
 
     def current(
         self, now: float, free: Mapping[tuple[int, int], int]

@@ -20,7 +20,7 @@ from typing import Any
 from nova.virt.libvirt import host as libvirt_host
 from oslo_log import log as logging
 
-from nova_numa_guard import availability, domain, pools
+from nova_numa_guard import availability, binding, domain, pools
 
 LOG = logging.getLogger(__name__)
 
@@ -131,6 +131,7 @@ class Claims:
             needs, anywhere = domain.read_claim(
                 xml, pools.SMALL_PAGE, self._default_page
             )
+            bound = binding.read(xml, pools.SMALL_PAGE)
         except Exception as exc:
             # Others make domains too, of whatever kind.
             LOG.warning(
@@ -142,5 +143,5 @@ class Claims:
             )
             return None
         return availability.Claim(
-            guest.uuid, guest.id, guest.name, needs, anywhere
+            guest.uuid, guest.id, guest.name, needs, anywhere, bound
         )

@@ -29,15 +29,20 @@ from nova_numa_guard import (
     metrics,
     pools,
     refusals,
+    reservations,
 )
 from nova_numa_guard.virt import (
+    answers,
     claims,
+    delivery,
     floating_cells,
+    gauges,
     host_guests,
     late_check,
     migration,
     needs,
     page_check,
+    paths,
     reporter,
     starts,
 )
@@ -55,21 +60,29 @@ class NUMAGuardDriver(driver.LibvirtDriver):
         super().__init__(virtapi, read_only)
         kernel, refused = pools.Kernel(), refusals.Refusals()
         running = claims.Claims(self._host)
+        promises = reservations.Reservations()
         self.metrics = metrics.Metrics()
-        self.page_check = page_check.PageCheck(
-            kernel, running, refused, self.metrics
-        )
-        self.starts = starts.Starts(self.page_check)
         self.late_check = late_check.LateCheck()
         self.floating_cells = floating_cells.FloatingCells(kernel)
+        self.gauges = gauges.Gauges(running, self.metrics)
         self.reporter = reporter.Reporter(
             kernel,
             self.floating_cells,
             self.late_check,
             refused,
             running,
-            self.page_check.reservations.launching,
+            promises.launching,
         )
+        self.delivery = delivery.Delivery(
+            virtapi, refused, self.reporter.refreshed
+        )
+        self.page_check = page_check.PageCheck(
+            kernel,
+            running,
+            promises,
+            answers.Answers(self.metrics, self.delivery),
+        )
+        self.starts = starts.Starts(self.page_check)
         self._guard_host = CONF.host
 
     def init_host(self, host: str) -> None:
@@ -93,7 +106,7 @@ class NUMAGuardDriver(driver.LibvirtDriver):
     ) -> None:
         host, [node] = self._guard_host, self.get_available_nodes()
         in_place = host_guests.is_rebuild_in_place(instance, host)
-        path = starts.REBUILD if in_place else starts.BUILD
+        path = paths.REBUILD if in_place else paths.BUILD
         # Before a disk is made: super() begins with downloading the image.
         with (
             self.late_check.admitted(context, instance, host, node),
@@ -112,13 +125,13 @@ class NUMAGuardDriver(driver.LibvirtDriver):
         self, context: Any, instance: Any, *args: Any, **kwargs: Any
     ) -> None:
         with self.starts.of(
-            starts.RESTART, context, instance, self._guard_host
+            paths.RESTART, context, instance, self._guard_host
         ):
             super()._hard_reboot(context, instance, *args, **kwargs)
 
     def _soft_reboot(self, instance: Any) -> bool:
         with self.starts.of(
-            starts.RESTART, instance._context, instance, self._guard_host
+            paths.RESTART, instance._context, instance, self._guard_host
         ):
             answered: bool = super()._soft_reboot(instance)
             return answered
@@ -126,16 +139,14 @@ class NUMAGuardDriver(driver.LibvirtDriver):
     def resume(
         self, context: Any, instance: Any, *args: Any, **kwargs: Any
     ) -> None:
-        with self.starts.of(
-            starts.RESUME, context, instance, self._guard_host
-        ):
+        with self.starts.of(paths.RESUME, context, instance, self._guard_host):
             super().resume(context, instance, *args, **kwargs)
 
     def resume_state_on_host_boot(
         self, context: Any, instance: Any, *args: Any, **kwargs: Any
     ) -> None:
         with self.starts.of(
-            starts.HOST_BOOT, context, instance, self._guard_host
+            paths.HOST_BOOT, context, instance, self._guard_host
         ):
             super().resume_state_on_host_boot(
                 context, instance, *args, **kwargs
@@ -144,14 +155,12 @@ class NUMAGuardDriver(driver.LibvirtDriver):
     def rescue(
         self, context: Any, instance: Any, *args: Any, **kwargs: Any
     ) -> None:
-        with self.starts.of(
-            starts.RESCUE, context, instance, self._guard_host
-        ):
+        with self.starts.of(paths.RESCUE, context, instance, self._guard_host):
             super().rescue(context, instance, *args, **kwargs)
 
     def unrescue(self, context: Any, instance: Any) -> None:
         with self.starts.of(
-            starts.RESTART, context, instance, self._guard_host
+            paths.RESTART, context, instance, self._guard_host
         ):
             super().unrescue(context, instance)
 
@@ -172,7 +181,7 @@ class NUMAGuardDriver(driver.LibvirtDriver):
             live_snapshot, current_power_state
         ):
             self.starts.begin(
-                starts.RESTART, context, instance, self._guard_host
+                paths.RESTART, context, instance, self._guard_host
             )
         super()._suspend_guest_for_snapshot(
             context, live_snapshot, current_power_state, instance
@@ -186,10 +195,10 @@ class NUMAGuardDriver(driver.LibvirtDriver):
         instance: Any,
         guest: Any,
     ) -> None:
-        self.starts.ended(instance)
-        super()._resume_guest_after_snapshot(
-            context, live_snapshot, original_power_state, instance, guest
-        )
+        with self.starts.relaunching(instance):
+            super()._resume_guest_after_snapshot(
+                context, live_snapshot, original_power_state, instance, guest
+            )
 
     def _destroy(self, instance: Any) -> None:
         super()._destroy(instance)
@@ -270,4 +279,5 @@ class NUMAGuardDriver(driver.LibvirtDriver):
         resources: dict[str, Any] = super().get_available_resource(nodename)
         # Whatever is switched on here: the scheduler's part may be.
         self.reporter.complete(resources, self._guard_host)
+        self.gauges.observe(self.reporter.truth.figures)
         return resources

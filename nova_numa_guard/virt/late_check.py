@@ -14,12 +14,9 @@
 
 from collections.abc import Iterator
 import contextlib
-from typing import Any, NoReturn
+from typing import Any
 
-from nova import exception
-from nova.compute import vm_states
 import nova.conf
-from nova.scheduler.client import report
 from oslo_log import log as logging
 
 from nova_numa_guard import admission, conf, guests, isolation
@@ -117,7 +114,9 @@ class LateCheck:
         kind = guest.kind.value if guest.kind else 'exempt'
         why = f'{kind} guest on host {host}: {verdict.detail}'
         if enforce:
-            _refuse(context, instance, host, f'isolation: {why}')
+            raise refusal.refuse(
+                context, instance, host, EVENT, f'isolation: {why}'
+            )
         LOG.warning(
             'Starting although it breaks the isolation, because %s: %s',
             '[numa_guard] isolation_mode is "warn"'
@@ -125,36 +124,5 @@ class LateCheck:
             else 'it was evacuated and [numa_guard] isolation_on_moves is '
             '"prefer"',
             why,
-            instance=instance,
-        )
-
-
-def _refuse(context: Any, instance: Any, host: str, why: str) -> NoReturn:
-    LOG.warning('Refused to start: %s', why, instance=instance)
-    refusal.record(context, instance, host, EVENT, why)
-    if instance.vm_state == vm_states.BUILDING:
-        # Of what Nova reschedules, only this is not taken for a failure of
-        # the host (bug 1996732): nothing is wrong with it.
-        _return_allocation(context, instance)
-        raise exception.GroupAffinityViolation(why)
-    raise exception.ComputeResourcesUnavailable(reason=why)
-
-
-def _return_allocation(context: Any, instance: Any) -> None:
-    """Give back what placement holds for a build.
-
-    Nova does so as well if it builds the guest on another host, but not if it
-    may try none, as when an administrator has forced it onto this one.
-    """
-    try:
-        placement = report.report_client_singleton()
-        placement.delete_allocation_for_instance(
-            context, instance.uuid, force=True
-        )
-    except Exception as exc:
-        LOG.warning(
-            'The allocation of a guest that was refused could not be '
-            'returned, and is held until the server is deleted: %s',
-            exc,
             instance=instance,
         )

@@ -9,14 +9,13 @@
 # WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
 # License for the specific language governing permissions and limitations
 # under the License.
+
 """Ask the kernel for the pages of a guest that is about to start."""
 
 from collections.abc import Iterable
-import dataclasses
 import time
 from typing import Any
 
-from nova import exception
 import nova.conf
 from nova.virt import hardware
 from oslo_log import log as logging
@@ -26,42 +25,14 @@ from nova_numa_guard import (
     conf,
     guests,
     look,
-    metrics,
     pools,
-    refusals,
     reservations,
     standing,
 )
-from nova_numa_guard.virt import claims, refusal
+from nova_numa_guard.virt import answers, claims
 
 CONF = nova.conf.CONF
 LOG = logging.getLogger(__name__)
-
-EVENT = 'compute_numa_guard_page_check'
-
-
-@dataclasses.dataclass(frozen=True, slots=True)
-class Terms:
-    """What is to become of a start for which there are no pages.
-
-    :param mode: enforce, warn or off
-    :param option: that said so
-    :param is_restart: of a guest that this host has already
-    :param excuse: why it is not refused, whatever the mode; empty if it is
-    """
-
-    mode: str
-    option: str
-    is_restart: bool = False
-    excuse: str = ''
-
-    @property
-    def refuses(self) -> bool:
-        return self.mode == 'enforce' and not self.excuse
-
-    @property
-    def is_off(self) -> bool:
-        return self.mode == 'off'
 
 
 class PageCheck:
@@ -69,22 +40,21 @@ class PageCheck:
 
     :param kernel: where the figures come from
     :param running: where they come from of guests that run
-    :param refused: where a refusal is remembered
-    :param counts: where checks are counted
+    :param promises: the promises
+    :param answered: who gives the answers
     """
 
     def __init__(
         self,
         kernel: look.Kernel,
         running: claims.Claims,
-        refused: refusals.Refusals,
-        counts: metrics.Metrics,
+        promises: reservations.Reservations,
+        answered: answers.Answers,
     ) -> None:
-        self.reservations = reservations.Reservations()
+        self.reservations = promises
         self.lookout = look.Lookout(kernel, self._running, {})
         self._claims = running
-        self._refused = refused
-        self.metrics = counts
+        self.answers = answered
         self._mode = conf.LiveOption(CONF, 'page_check')
         self._on_restart = conf.LiveOption(CONF, 'page_check_on_restart')
         self._complaints: set[str] = set()
@@ -106,13 +76,13 @@ class PageCheck:
             for size, pages in sizes.items()
         }
 
-    def terms(self, is_restart: bool, excuse: str = '') -> Terms:
+    def terms(self, is_restart: bool, excuse: str = '') -> answers.Terms:
         """What the options say now."""
         if is_restart:
-            return Terms(
+            return answers.Terms(
                 self._on_restart.value, 'page_check_on_restart', True, excuse
             )
-        return Terms(self._mode.value, 'page_check', False, excuse)
+        return answers.Terms(self._mode.value, 'page_check', False, excuse)
 
     def promise(
         self,
@@ -120,7 +90,7 @@ class PageCheck:
         instance: Any,
         host: str,
         needs: tuple[guests.PageNeed, ...],
-        terms: Terms,
+        terms: answers.Terms,
         patience: float,
         insist: bool = False,
     ) -> reservations.Reservation:
@@ -146,7 +116,9 @@ class PageCheck:
             insist=insist,
         )
         try:
-            self._answer(context, instance, host, terms, asked, found)
+            self.answers.give(
+                context, instance, host, terms, asked.check(found)
+            )
         except BaseException:  # that of a thread which is killed, too
             self.reservations.release(found)
             raise
@@ -159,7 +131,7 @@ class PageCheck:
         host: str,
         reservation: reservations.Reservation,
         needs: tuple[guests.PageNeed, ...],
-        terms: Terms,
+        terms: answers.Terms,
         patience: float,
     ) -> reservations.Reservation:
         """See that what was promised is there, and wait for it if it is not.
@@ -169,7 +141,7 @@ class PageCheck:
         """
         asked = _Question(self, needs)
         found = self.reservations.recover(reservation, asked, patience)
-        self._answer(context, instance, host, terms, asked, found)
+        self.answers.give(context, instance, host, terms, asked.check(found))
         return found
 
     def look_only(
@@ -178,7 +150,7 @@ class PageCheck:
         instance: Any,
         host: str,
         needs: tuple[guests.PageNeed, ...],
-        terms: Terms,
+        terms: answers.Terms,
     ) -> None:
         """Check an instance that will not start yet, and promise nothing.
 
@@ -193,7 +165,9 @@ class PageCheck:
         )
         outcome = found.outcome
         if not outcome or outcome.verdict is not standing.Verdict.UNCERTAIN:
-            self._answer(context, instance, host, terms, asked, found)
+            self.answers.give(
+                context, instance, host, terms, asked.check(found)
+            )
 
     def figures(
         self,
@@ -204,7 +178,7 @@ class PageCheck:
         try:
             return self.lookout.figures(needs, promises)
         except pools.UnreadableError as exc:
-            self.metrics.unreadable('kernel')
+            self.answers.metrics.unreadable('kernel')
             self._complain(
                 f'Pages are not checked, and guests may fail to start: {exc}'
             )
@@ -219,7 +193,7 @@ class PageCheck:
             return self._claims.running()
         except claims.UnknownError as exc:
             # It is late where many guests start at once.
-            self.metrics.unreadable('libvirt')
+            self.answers.metrics.unreadable('libvirt')
             LOG.info(
                 'What running guests have not touched of their pages is not '
                 'known, and may be promised to others: %s',
@@ -238,70 +212,6 @@ class PageCheck:
         if text not in self._complaints:
             self._complaints.add(text)
             LOG.warning('%s', text)
-
-    def _answer(
-        self,
-        context: Any,
-        instance: Any,
-        host: str,
-        terms: Terms,
-        asked: '_Question',
-        found: reservations.Reservation,
-    ) -> None:
-        outcome = found.outcome
-        verdict = outcome.verdict if outcome else None
-        sizes = {need.page_size for need in asked.needs}
-        if found.waited:
-            self.metrics.waited(found.waited)
-        if outcome is None or verdict is standing.Verdict.FITS:
-            result = metrics.Result.PASSED if outcome else asked.unanswered
-            if result:
-                self.metrics.checked(result, sizes, asked.seconds)
-            return
-        shortage = _text(outcome.shortages)
-        for short in outcome.shortages:
-            self.metrics.failed(short.page_size, short.node)
-        if verdict is standing.Verdict.OVERCOMMITS:
-            self.metrics.checked(
-                metrics.Result.OVERCOMMITTED, sizes, asked.seconds
-            )
-            LOG.warning(
-                'Starting although the pools are too small, because the '
-                'kernel may add to them (nr_overcommit_hugepages): %s',
-                shortage,
-                instance=instance,
-            )
-        elif terms.refuses:
-            self.metrics.checked(metrics.Result.REFUSED, sizes, asked.seconds)
-            if found.waited >= 1:
-                shortage += f' (after {found.waited:.0f} s)'
-            self._refused.add(
-                asked.free(outcome.shortages),
-                time.time(),
-                CONF.numa_guard.refusal_ttl,
-            )
-            raise _refuse(context, instance, host, shortage)
-        else:
-            self.metrics.checked(metrics.Result.WARNED, sizes, asked.seconds)
-            LOG.warning(
-                'Starting although the kernel lacks pages, because %s; QEMU '
-                'may fail: %s',
-                terms.excuse
-                or f'[numa_guard] {terms.option} is "{terms.mode}"',
-                shortage,
-                instance=instance,
-            )
-
-
-def lacking(found: reservations.Reservation) -> str:
-    """For want of what a guest would have been refused; empty if not."""
-    outcome = found.outcome
-    if outcome is None or outcome.verdict in (
-        standing.Verdict.FITS,
-        standing.Verdict.OVERCOMMITS,
-    ):
-        return ''
-    return _text(outcome.shortages)
 
 
 class _Question:
@@ -334,38 +244,14 @@ class _Question:
         self.seconds += time.perf_counter() - begun
         return figures
 
-    @property
-    def unanswered(self) -> metrics.Result | None:
-        """How a check without an answer is counted."""
-        asked = self.seconds and self._last is None
-        return metrics.Result.UNCHECKED if asked else None
-
-    def free(
-        self, shortages: Iterable[availability.Shortage]
-    ) -> dict[standing.Key, int]:
-        """Free pages of the pools that are too small."""
-        free = {
-            (pool.node, pool.page_size): pool.free
-            for pool in (self._last.pools if self._last else ())
-        }
-        return {
-            key: free.get(key, 0)
-            for short in shortages
-            for key in ((short.node, short.page_size),)
-        }
-
-
-def _text(shortages: Iterable[availability.Shortage]) -> str:
-    return '; '.join(map(str, shortages))
-
-
-def _refuse(
-    context: Any, instance: Any, host: str, shortage: str
-) -> exception.ComputeResourcesUnavailable:
-    """Log a refusal, and make it an event of the instance action."""
-    LOG.warning('Refused to start: %s', shortage, instance=instance)
-    unavailable = exception.ComputeResourcesUnavailable(reason=shortage)
-    refusal.record(
-        context, instance, host, EVENT, unavailable.format_message()
-    )
-    return unavailable
+    def check(self, found: reservations.Reservation) -> answers.Check:
+        """The check that this was."""
+        asked = self.seconds > 0
+        pools = self._last.pools if self._last else ()
+        return answers.Check(
+            sizes=frozenset(need.page_size for need in self.needs),
+            seconds=self.seconds,
+            found=found,
+            is_blind=asked and self._last is None,
+            free={(pool.node, pool.page_size): pool.free for pool in pools},
+        )

@@ -10,11 +10,13 @@
 # License for the specific language governing permissions and limitations
 # under the License.
 
-"""Leave the figures of a refusal where an operator finds them."""
+"""Refuse a guest, and leave the reason where an operator finds it."""
 
 from typing import Any
 
-from nova import objects
+from nova import exception, objects
+from nova.compute import vm_states
+from nova.scheduler.client import report
 from oslo_log import log as logging
 from oslo_utils import timeutils
 
@@ -51,6 +53,51 @@ def record(
     except Exception as exc:
         LOG.warning(
             'The refusal could not be recorded as an event: %s',
+            exc,
+            instance=instance,
+        )
+
+
+def refuse(
+    context: Any,
+    instance: Any,
+    host: str,
+    event: str,
+    why: str,
+    details: str = '',
+) -> exception.NovaException:
+    """Log a refusal, make it an event of the instance action, and name it.
+
+    :param event: the name of the event
+    :param details: of the event; the reason if there are none
+    :returns: what is to be raised. GroupAffinityViolation for a build, which
+        then goes to the next host; ComputeResourcesUnavailable else
+    """
+    LOG.warning('Refused to start: %s', why, instance=instance)
+    record(context, instance, host, event, details or why)
+    if instance.vm_state == vm_states.BUILDING:
+        # Of what Nova reschedules, only this is not taken for a failure of
+        # the host (bug 1996732), which would put it last for every guest.
+        _return_allocation(context, instance)
+        return exception.GroupAffinityViolation(why)
+    return exception.ComputeResourcesUnavailable(reason=why)
+
+
+def _return_allocation(context: Any, instance: Any) -> None:
+    """Give back what placement holds for a build.
+
+    Nova does so as well if it builds the guest on another host, but not if it
+    may try none, as when an administrator has forced it onto this one.
+    """
+    try:
+        placement = report.report_client_singleton()
+        placement.delete_allocation_for_instance(
+            context, instance.uuid, force=True
+        )
+    except Exception as exc:
+        LOG.warning(
+            'The allocation of a guest that was refused could not be '
+            'returned, and is held until the server is deleted: %s',
             exc,
             instance=instance,
         )

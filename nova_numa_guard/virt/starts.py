@@ -28,36 +28,10 @@ import nova.conf
 from oslo_log import log as logging
 
 from nova_numa_guard import guests, metrics, reservations
-from nova_numa_guard.virt import needs, page_check
+from nova_numa_guard.virt import answers, needs, page_check, paths
 
 CONF = nova.conf.CONF
 LOG = logging.getLogger(__name__)
-
-
-@dataclasses.dataclass(frozen=True, slots=True)
-class Path:
-    """A way to start a guest.
-
-    :param is_restart: of one that this host has already
-    :param excuse: why it is not refused; empty if it may be
-    :param rolls_back: whether Nova then sets the instance back to its state,
-        and to ERROR otherwise
-    :param at_boot: it waits with others for the pools of a host that booted
-    """
-
-    is_restart: bool = False
-    excuse: str = ''
-    rolls_back: bool = False
-    at_boot: bool = False
-
-
-BUILD = Path()
-REBUILD = Path(True, 'the rebuild has removed the guest already')
-RESTART = Path(True)
-RESUME = Path(True, rolls_back=True)
-HOST_BOOT = Path(True, 'it ran when this host went down', at_boot=True)
-RESCUE = Path(True, 'it was powered off for the rescue')
-ARRIVAL = Path(True, 'it has been moved already')
 
 
 @dataclasses.dataclass(slots=True)
@@ -67,15 +41,18 @@ class _Start:
     It must not lead to the instance, whose end may be that of a hold.
 
     :param lacking: what it lacked when it was let through
+    :param is_settled: there is no point in waiting for its pages once its
+        domain has ended
     """
 
-    path: Path
+    path: paths.Path
     context: Any
     host: str
     needs: tuple[guests.PageNeed, ...]
-    terms: page_check.Terms
+    terms: answers.Terms
     reservation: reservations.Reservation
     lacking: str = ''
+    is_settled: bool = False
 
 
 class Starts:
@@ -83,7 +60,7 @@ class Starts:
 
     def __init__(self, check: page_check.PageCheck) -> None:
         self._check = check
-        self._under_way: dict[str, _Start] = {}
+        self._under_way: dict[str, _Start | None] = {}
         self._holds: weakref.WeakKeyDictionary[Any, _Start]
         self._holds = weakref.WeakKeyDictionary()
         self._thread = threading.local()
@@ -91,7 +68,7 @@ class Starts:
 
     @contextlib.contextmanager
     def of(
-        self, path: Path, context: Any, instance: Any, host: str
+        self, path: paths.Path, context: Any, instance: Any, host: str
     ) -> Iterator[None]:
         """Promise a guest its pages for as long as it takes to start it.
 
@@ -100,15 +77,17 @@ class Starts:
         :raises nova.exception.InstanceFaultRollback: it is refused, and the
             path rolls back
         """
-        start = self._holds.pop(instance, None) if path is REBUILD else None
+        start = (
+            self._holds.pop(instance, None) if path is paths.REBUILD else None
+        )
         if start is None:
             start = self._begin(path, context, instance, host)
-        if start is None:
-            yield
-            return
+        # One that is part of another leaves it to that. One that is not
+        # checked is known here too, or it would look unannounced.
+        is_first = instance.uuid not in self._under_way
         try:
-            # One that is part of another leaves it to that.
-            self._under_way.setdefault(instance.uuid, start)
+            if is_first:
+                self._under_way[instance.uuid] = start
             yield
         except Exception as exc:
             self._tell(start, instance, exc)
@@ -116,9 +95,10 @@ class Starts:
         else:
             self._tell(start, instance)
         finally:
-            if self._under_way.get(instance.uuid) is start:
-                del self._under_way[instance.uuid]
-            self._check.reservations.release(start.reservation)
+            if is_first:
+                self._under_way.pop(instance.uuid, None)
+            if start is not None:
+                self._check.reservations.release(start.reservation)
 
     @contextlib.contextmanager
     def across(self) -> Iterator[None]:
@@ -131,7 +111,7 @@ class Starts:
                 del self._thread.stack
 
     def begin(
-        self, path: Path, context: Any, instance: Any, host: str
+        self, path: paths.Path, context: Any, instance: Any, host: str
     ) -> None:
         """Promise a guest its pages until across() ends.
 
@@ -147,7 +127,7 @@ class Starts:
         Or for as long as its object lives: Nova does not tell the driver of
         a rebuild that ends before that.
         """
-        start = self._begin(REBUILD, context, instance, host)
+        start = self._begin(paths.REBUILD, context, instance, host)
         if start is not None:
             weakref.finalize(
                 instance,
@@ -162,8 +142,10 @@ class Starts:
         :raises nova.exception.ComputeResourcesUnavailable: they are not
         """
         start = self._under_way.get(instance.uuid) or self._holds.get(instance)
-        if start is not None and start.path.is_restart:
-            self._recover(instance, start, CONF.numa_guard.page_wait)
+        if start is None or not start.path.is_restart or start.is_settled:
+            return
+        start.is_settled = True
+        self._recover(instance, start, CONF.numa_guard.page_wait)
 
     @contextlib.contextmanager
     def launching(
@@ -176,21 +158,31 @@ class Starts:
         """
         with contextlib.ExitStack() as stack:
             if instance.uuid not in self._under_way:
-                stack.enter_context(self.of(ARRIVAL, context, instance, host))
+                stack.enter_context(
+                    self.of(paths.ARRIVAL, context, instance, host)
+                )
             start = self._under_way.get(instance.uuid)
             if start is None:
                 yield
                 return
             if not start.path.is_restart:
                 self._recover(instance, start, reservations.CONFIRM)
-            promises = self._check.reservations
-            promises.launch(instance.uuid)
-            try:
-                yield
-            except BaseException:
-                promises.fail(instance.uuid)
-                raise
-            promises.land(instance.uuid)
+            stack.enter_context(self._launch(instance.uuid))
+            yield
+
+    @contextlib.contextmanager
+    def relaunching(self, instance: Any) -> Iterator[None]:
+        """Libvirt starts a guest again, if it was stopped, while this lasts.
+
+        :raises nova.exception.ComputeResourcesUnavailable: its pages are not
+            back
+        """
+        if self._under_way.get(instance.uuid) is None:
+            yield
+            return
+        self.ended(instance)
+        with self._launch(instance.uuid):
+            yield
 
     def check_arrival(
         self, context: Any, instance: Any, claim: Any, host: str
@@ -217,7 +209,7 @@ class Starts:
             ) from exc
 
     def _begin(
-        self, path: Path, context: Any, instance: Any, host: str
+        self, path: paths.Path, context: Any, instance: Any, host: str
     ) -> _Start | None:
         """Promise; None if it is no matter of the page check."""
         terms = self._check.terms(path.is_restart, path.excuse)
@@ -234,7 +226,7 @@ class Starts:
                 needed,
                 terms,
                 self._patience(path),
-                insist=path.at_boot,
+                insist=path.insists,
             )
         except exception.ComputeResourcesUnavailable as exc:
             if path.rolls_back:
@@ -249,8 +241,20 @@ class Starts:
             needed,
             terms,
             reservation,
-            page_check.lacking(reservation),
+            answers.lacking(reservation),
+            is_settled=bool(answers.lacking(reservation)),
         )
+
+    @contextlib.contextmanager
+    def _launch(self, uuid: str) -> Iterator[None]:
+        promises = self._check.reservations
+        promises.launch(uuid)
+        try:
+            yield
+        except BaseException:
+            promises.fail(uuid)
+            raise
+        promises.land(uuid)
 
     def _recover(self, instance: Any, start: _Start, patience: float) -> None:
         found = self._check.recover(
@@ -262,23 +266,26 @@ class Starts:
             start.terms,
             patience,
         )
-        start.lacking = page_check.lacking(found) or start.lacking
+        start.lacking = answers.lacking(found) or start.lacking
 
     def _tell(
-        self, start: _Start, instance: Any, failure: Exception | None = None
+        self,
+        start: _Start | None,
+        instance: Any,
+        failure: Exception | None = None,
     ) -> None:
         """Tell what became of a guest that was let through."""
-        if not start.lacking:
+        if start is None or not start.lacking:
             return
         if failure is None:
-            self._check.metrics.warned_then(metrics.Outcome.STARTED)
+            self._check.answers.metrics.warned_then(metrics.Outcome.STARTED)
             LOG.info(
                 'The guest that seemed to lack pages has started: %s',
                 start.lacking,
                 instance=instance,
             )
         else:
-            self._check.metrics.warned_then(metrics.Outcome.FAILED)
+            self._check.answers.metrics.warned_then(metrics.Outcome.FAILED)
             LOG.warning(
                 'The guest that seemed to lack pages has not started (%s): %s',
                 start.lacking,
@@ -286,7 +293,7 @@ class Starts:
                 instance=instance,
             )
 
-    def _patience(self, path: Path) -> float:
+    def _patience(self, path: paths.Path) -> float:
         if not path.at_boot:
             return float(CONF.numa_guard.page_wait)
         # Nova starts one guest after the other; all of them share the time.

@@ -22,12 +22,11 @@ import fixtures
 from nova import context, objects
 from nova.tests.fixtures import libvirt as fakelibvirt
 from nova.tests.functional.libvirt import base
-from nova.virt.libvirt import driver as stock_driver
-from nova.virt.libvirt import guest as libvirt_guest
 from oslo_utils import units
 
 from nova_numa_guard import conf, fixture, sets
 from nova_numa_guard.scheduler import filters, weights
+from tests.functional import qemu
 
 DRIVER = 'numa_guard.NUMAGuardDriver'
 HUGE = {'hw:mem_page_size': '2048'}
@@ -73,47 +72,6 @@ def cells_of(floating):
     return sets.parse(floating) if floating else frozenset()
 
 
-class RecordedXML(fixtures.Fixture):
-    """XML by server: what Nova made, and what libvirt was handed."""
-
-    def _setUp(self):
-        self.stock = {}
-        self.written = {}
-        make = stock_driver.LibvirtDriver._get_guest_xml
-        create = libvirt_guest.Guest.create
-
-        def record_stock(driver, context, instance, *args, **kwargs):
-            xml = make(driver, context, instance, *args, **kwargs)
-            self.stock[instance.uuid] = xml
-            return xml
-
-        def record(xml, host):
-            guest = create(xml, host)
-            self.written[guest.uuid] = xml
-            return guest
-
-        for name, replacement in (
-            ('guest.Guest.create', staticmethod(record)),
-            ('driver.LibvirtDriver._get_guest_xml', record_stock),
-        ):
-            self.useFixture(
-                fixtures.MonkeyPatch(f'nova.virt.libvirt.{name}', replacement)
-            )
-
-
-class NoDisks(fixtures.Fixture):
-    """Let guests be resized: Nova's fake libvirt has no disks to copy."""
-
-    def _setUp(self):
-        self.useFixture(
-            fixtures.MonkeyPatch(
-                'nova.virt.libvirt.driver.LibvirtDriver'
-                '.migrate_disk_and_power_off',
-                lambda *args, **kwargs: '{}',
-            )
-        )
-
-
 class GuardTestCase(base.ServersTestBase):
     """Servers on computes with the guard; starts none by itself."""
 
@@ -125,9 +83,10 @@ class GuardTestCase(base.ServersTestBase):
     FILTER = True
 
     def setUp(self):
-        self.kernels = {}
+        self.kernels, self.followed = {}, {}
         super().setUp()
-        recorded = self.useFixture(RecordedXML())
+        self.useFixture(qemu.Domains())
+        recorded = self.useFixture(qemu.RecordedXML())
         self.xml, self.stock_xml = recorded.written, recorded.stock
         self.admin_context = context.get_admin_context()
 
@@ -136,6 +95,7 @@ class GuardTestCase(base.ServersTestBase):
 
     def _setup_scheduler_service(self):
         conf.register_opts(filters.CONF)
+        self.flags(page_wait=1, host_boot_wait=1, group='numa_guard')
         self.flags(group='numa_guard', **self.GUARD)
         enabled = list(filters.CONF.filter_scheduler.enabled_filters)
         self.flags(
@@ -178,7 +138,6 @@ class GuardTestCase(base.ServersTestBase):
         )
         self.flags(group='numa_guard', floating_cells=floating)
         self.flags(compute_driver=driver)
-        self.start_compute(hostname=name, host_info=info)
         kernel = self.useFixture(fixture.KernelFixture())
         for cell in info.numa_topology.cells:
             for page in cell.mempages:
@@ -188,18 +147,22 @@ class GuardTestCase(base.ServersTestBase):
                     )
                     kernel.set_bound(page.size)
         self.kernels[name] = kernel
-        self.use_kernel(name)
+        self.followed[name] = qemu.Kernel(kernel.kernel)
+        with self.own_kernel(name):
+            self.start_compute(hostname=name, host_info=info)
+        self.followed[name].follow(
+            self.computes[name].driver._host.get_connection()
+        )
 
-    def use_kernel(self, name):
-        """Let a compute that has just been started read its own files."""
-        driver = self.computes[name].driver
-        if hasattr(driver, 'page_check'):
-            for part in (
-                driver.page_check.lookout,
-                driver.floating_cells,
-                driver.reporter,
-            ):
-                part.kernel = self.kernels[name].kernel
+    def own_kernel(self, name):
+        """Let a compute that is started meanwhile read its own files.
+
+        From the first audit on, by which Nova is told of its pages. What its
+        guests have in use, they show as that.
+        """
+        return fixtures.MonkeyPatch(
+            'nova_numa_guard.pools.Kernel', lambda: self.followed[name]
+        )
 
     def take_down(self, host):
         """Stop a compute, and tell Nova that it is gone."""
@@ -210,8 +173,8 @@ class GuardTestCase(base.ServersTestBase):
 
     def bring_up(self, host):
         """Start a compute that was taken down."""
-        self.restart_compute_service(host)
-        self.use_kernel(host)
+        with self.own_kernel(host):
+            self.restart_compute_service(host)
         self.api.put_service_force_down(
             self.computes[host].service_ref.uuid, False
         )

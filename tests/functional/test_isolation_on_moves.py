@@ -12,7 +12,7 @@
 
 """Availability beats purity when guests move, unless it is told not to."""
 
-from tests.functional import base
+from tests.functional import base, qemu
 
 
 class MovesCase(base.GuardTestCase):
@@ -20,7 +20,7 @@ class MovesCase(base.GuardTestCase):
 
     def setUp(self):
         super().setUp()
-        self.useFixture(base.NoDisks())
+        self.useFixture(qemu.NoDisks())
         self.start_host('host1', base.pages(65536, huge=1024))
         self.start_host('host2', base.pages(32768, huge=1024))
         self.kinds = {

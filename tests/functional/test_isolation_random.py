@@ -21,7 +21,7 @@ import random
 
 import ddt
 
-from tests.functional import base
+from tests.functional import base, qemu
 
 SEQUENCES = int(os.environ.get('NUMA_GUARD_SEQUENCES', 2))
 # In one test: its log has to fit into what stestr keeps of it.
@@ -38,7 +38,7 @@ class RandomTest(base.GuardTestCase):
         super().setUp()
         self.flags(max_attempts=len(HOSTS), group='scheduler')
         self.flags(instances=-1, cores=-1, ram=-1, group='quota')
-        self.useFixture(base.NoDisks())
+        self.useFixture(qemu.NoDisks())
         # A refusal is no reason to wait, and a failed build is none either.
         self.flags(
             consecutive_build_service_disable_threshold=0, group='compute'

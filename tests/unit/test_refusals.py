@@ -88,6 +88,28 @@ class RefusalsTest(base.TestCase):
             [(HUGE, 1400), ((0, 1048576), 1300)], 1100, free={GIANT: 2}
         )
 
+    def test_those_that_did_not_hold_before_are_told(self):
+        for pools, now, ttl, fresh in (
+            ({GIANT: 1, HUGE: 8}, 1000, 300, [(HUGE, 1300), (GIANT, 1300)]),
+            ({HUGE: 8}, 1200, 300, []),
+            ({GIANT: 1, HUGE: 8}, 1300, 300, [(GIANT, 1600)]),
+            ({HUGE: 8}, 1500, 0, []),
+            ({HUGE: 8}, 1600, 0, []),
+            ({HUGE: 8}, 1600, 1, [(HUGE, 1601)]),
+        ):
+            self.assertEqual(
+                fresh,
+                [
+                    ((each.node, each.page_size), each.expires)
+                    for each in self.refused.add(pools, now, ttl)
+                ],
+            )
+
+    def test_one_that_more_free_pages_ended_is_told_again(self):
+        self.refused.add({HUGE: 8}, 1000, 300)
+        self.refused.current(1000, {HUGE: 9})
+        self.assertEqual(1, len(self.refused.add({HUGE: 2}, 1001, 300)))
+
     @hypothesis.given(
         st.lists(
             st.tuples(

@@ -18,7 +18,6 @@ import queue
 
 import fixtures
 from nova import rpc
-from nova.tests import fixtures as nova_fixtures
 import oslo_messaging
 from oslo_messaging import conffixture
 from oslo_utils.fixture import uuidsentinel as uuids
@@ -29,9 +28,10 @@ from tests.unit import base, samples
 
 DOC = pathlib.Path(__file__).parents[3] / 'doc' / 'source' / 'metrics.rst'
 SHORT = (
-    availability.Shortage(0, 2048, needed=32, available=8, free=16),
+    availability.Shortage(0, 2048, needed=32, available=8),
     availability.Shortage(1, 1048576, needed=2, available=0),
 )
+FREE = {(0, 2048): 16, (1, 1048576): 0}
 PAYLOAD = {
     'instance_uuid': uuids.instance,
     'host': 'this',
@@ -105,13 +105,20 @@ class NotificationTestCase(base.TestCase):
         )
 
     def start(self, form='unversioned', driver='messagingv2'):
-        """Nova's notifications, and somebody who listens."""
-        self.useFixture(conffixture.ConfFixture(base.CONF))
+        """Nova's notifications, and somebody who listens.
+
+        Not by Nova's fixture, whose import patches the process for eventlet.
+        """
+        bus = self.useFixture(conffixture.ConfFixture(base.CONF))
+        bus.transport_url = 'fake:/'
+        # Messages that a test leaves behind are not for the next one.
+        self.config.config(control_exchange=self.id())
         self.config.config(group='notifications', notification_format=form)
         self.config.config(
             group='oslo_messaging_notifications', driver=[driver]
         )
-        self.useFixture(nova_fixtures.RPCFixture())
+        rpc.init(base.CONF)
+        self.addCleanup(rpc.cleanup)
         return self.useFixture(Listener())
 
     def notify(self, payload=None):
@@ -119,7 +126,7 @@ class NotificationTestCase(base.TestCase):
             samples.context(),
             samples.instance(),
             'this',
-            payload or notification.payload('the reason', SHORT),
+            payload or notification.payload('the reason', SHORT, FREE),
         )
 
 
@@ -213,7 +220,7 @@ class FailureTest(NotificationTestCase):
 
 class PayloadTest(base.TestCase):
     def test_it_is_json(self):
-        payload = notification.payload('the reason', iter(SHORT))
+        payload = notification.payload('the reason', iter(SHORT), FREE)
         self.assertEqual(payload, json.loads(json.dumps(payload)))
 
     def test_it_is_documented(self):

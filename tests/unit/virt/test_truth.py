@@ -242,9 +242,9 @@ class LookTest(TruthTestCase):
     def test_while_it_is_starting(self):
         guest = self.guest(held=20)
         self.launching.add(guest.uuid)
-        self.pool(0, 75)
+        self.pool(0, 30)
         for _ in range(2):
-            self.assert_reserved(5, 0)
+            self.assert_reserved(50, 0)
         self.assertEqual(2, len(self.asked))
 
     def test_one_that_is_starting_and_cannot_be_looked_at_holds_nothing(self):
