@@ -18,10 +18,11 @@ import threading
 import time
 
 from nova import exception
+from nova.compute import vm_states
 from oslo_utils.fixture import uuidsentinel as uuids
 
 from nova_numa_guard import guests, standing
-from nova_numa_guard.virt import starts
+from nova_numa_guard.virt import paths
 from tests.unit import base, samples
 from tests.unit.virt import hosts
 
@@ -29,13 +30,13 @@ LACKS = 'huge pages of 2048 KiB on host NUMA node 0: needed 32, available 16'
 # What a test waits for something that does happen.
 LONG = 30
 PATHS = (
-    starts.BUILD,
-    starts.REBUILD,
-    starts.RESTART,
-    starts.RESUME,
-    starts.HOST_BOOT,
-    starts.RESCUE,
-    starts.ARRIVAL,
+    paths.BUILD,
+    paths.REBUILD,
+    paths.RESTART,
+    paths.RESUME,
+    paths.HOST_BOOT,
+    paths.RESCUE,
+    paths.ARRIVAL,
 )
 
 
@@ -65,7 +66,8 @@ class StartsTestCase(base.TestCase):
 
     def guest(self, mib=64, node=0, **values):
         return samples.instance(
-            samples.guest_cell(mib, page_size=2048, node=node), **values
+            samples.guest_cell(mib, page_size=2048, node=node),
+            **{'vm_state': vm_states.ACTIVE, **values},
         )
 
     def of(self, path, guest):
@@ -107,9 +109,9 @@ class PathTest(StartsTestCase):
 
     def test_a_shortage_is_refused_before_anything_is_touched(self):
         for path, refusal in (
-            (starts.BUILD, exception.ComputeResourcesUnavailable),
-            (starts.RESTART, exception.ComputeResourcesUnavailable),
-            (starts.RESUME, exception.InstanceFaultRollback),
+            (paths.BUILD, exception.ComputeResourcesUnavailable),
+            (paths.RESTART, exception.ComputeResourcesUnavailable),
+            (paths.RESUME, exception.InstanceFaultRollback),
         ):
             exc = self.assertRaises(refusal, self.start, path, self.short)
             # What it was before, Nova sets it back to.
@@ -118,12 +120,24 @@ class PathTest(StartsTestCase):
             self.assertIn(LACKS, str(inner))
             self.assert_nothing_is_left()
 
+    def test_a_build_goes_to_the_next_host(self):
+        self.short.vm_state = vm_states.BUILDING
+        exc = self.assertRaises(
+            exception.GroupAffinityViolation,
+            self.start,
+            paths.BUILD,
+            self.short,
+        )
+        self.assertIn(LACKS, str(exc))
+        self.assertEqual([uuids.instance], self.host.returned)
+        self.assert_nothing_is_left()
+
     def test_what_cannot_be_undone_is_not_refused(self):
         for path, excuse in (
-            (starts.REBUILD, 'the rebuild has removed the guest already'),
-            (starts.HOST_BOOT, 'it ran when this host went down'),
-            (starts.RESCUE, 'it was powered off for the rescue'),
-            (starts.ARRIVAL, 'it has been moved already'),
+            (paths.REBUILD, 'the rebuild has removed the guest already'),
+            (paths.HOST_BOOT, 'it ran when this host went down'),
+            (paths.RESCUE, 'it was powered off for the rescue'),
+            (paths.ARRIVAL, 'it has been moved already'),
         ):
             self.log.records.clear()
             self.assertEqual(1, len(self.start(path, self.short)))
@@ -136,7 +150,7 @@ class PathTest(StartsTestCase):
 
     def test_the_option_is_that_of_the_path(self):
         for path in PATHS:
-            restart = path is not starts.BUILD
+            restart = path is not paths.BUILD
             self.flags(
                 page_check='enforce' if restart else 'off',
                 page_check_on_restart='off' if restart else 'enforce',
@@ -149,16 +163,16 @@ class PathTest(StartsTestCase):
         for path in PATHS:
             [promise] = self.start(path, self.fits)
             self.assertEqual(
-                None if path is starts.BUILD else 7, promise.domain_id
+                None if path is paths.BUILD else 7, promise.domain_id
             )
 
     def test_of_the_same_pages_the_next_is_told(self):
-        with self.of(starts.BUILD, self.fits):
+        with self.of(paths.BUILD, self.fits):
             other = self.guest(66, node=1, uuid=uuids.other)
             exc = self.assertRaises(
                 exception.ComputeResourcesUnavailable,
                 self.start,
-                starts.RESTART,
+                paths.RESTART,
                 other,
             )
             self.assertIn('needed 33, available 32', str(exc))
@@ -167,7 +181,7 @@ class PathTest(StartsTestCase):
         self.flags(page_wait=LONG)
         other = self.guest(128, node=1, uuid=uuids.other)
         with (
-            self.of(starts.BUILD, self.fits),
+            self.of(paths.BUILD, self.fits),
             self.launching(self.fits),
         ):
             self.machine.set_pool(1, 2048, total=99, free=64)
@@ -175,7 +189,7 @@ class PathTest(StartsTestCase):
             self.assertRaises(
                 exception.ComputeResourcesUnavailable,
                 self.start,
-                starts.BUILD,
+                paths.BUILD,
                 other,
             )
 
@@ -199,7 +213,7 @@ class NoMatterTest(StartsTestCase):
             self.assertEqual((), self.desk.promises)
         self.starts.hold(self.context, guest, 'this')
         with self.starts.across():
-            self.starts.begin(starts.RESTART, self.context, guest, 'this')
+            self.starts.begin(paths.RESTART, self.context, guest, 'this')
         self.starts.check_arrival(self.context, guest, Claim(guest), 'this')
 
     def test_floating_guests(self):
@@ -224,7 +238,7 @@ class NoMatterTest(StartsTestCase):
         self.assertEqual([], self.log.records)
 
     def test_this_proves_something(self):
-        self.start(starts.RESTART, self.short)
+        self.start(paths.RESTART, self.short)
         self.assertNotEqual(0, self.running.asked)
         self.assertEqual(1, len(self.log.at('WARNING')))
 
@@ -244,7 +258,7 @@ class LaunchingTest(StartsTestCase):
             self.assert_nothing_is_left()
 
     def test_after_a_launch_that_failed_it_holds_for_another_try(self):
-        with self.of(starts.RESTART, self.fits):
+        with self.of(paths.RESTART, self.fits):
             for failure in (RuntimeError, KilledError):
                 with (
                     contextlib.suppress(RuntimeError, KilledError),
@@ -272,7 +286,7 @@ class LaunchingTest(StartsTestCase):
 
     def test_somebody_took_the_pages_of_a_build(self):
         """It is refused once more, while that costs nothing but the disk."""
-        with self.of(starts.BUILD, self.fits):
+        with self.of(paths.BUILD, self.fits):
             self.machine.steal(1, 2048, 33)
             exc = self.assertRaises(
                 exception.ComputeResourcesUnavailable, self.launch, self.fits
@@ -282,7 +296,7 @@ class LaunchingTest(StartsTestCase):
 
     def test_for_a_moment(self):
         self.host.set(CONFIRM=LONG)
-        with self.of(starts.BUILD, self.fits):
+        with self.of(paths.BUILD, self.fits):
             self.machine.steal(1, 2048, 33)
             self.later(self.machine.steal, 1, 2048, -33)
             with self.launching(self.fits):
@@ -290,7 +304,7 @@ class LaunchingTest(StartsTestCase):
 
     def test_in_warn_mode_it_is_launched(self):
         self.flags(page_check='warn')
-        with self.of(starts.BUILD, self.fits):
+        with self.of(paths.BUILD, self.fits):
             self.machine.steal(1, 2048, 33)
             with self.launching(self.fits):
                 self.assertEqual([True], self.state())
@@ -310,23 +324,23 @@ class PartTest(StartsTestCase):
     """A start that is part of another."""
 
     def test_a_hard_reboot_of_a_soft_one_that_got_no_answer(self):
-        with self.of(starts.RESTART, self.fits):
+        with self.of(paths.RESTART, self.fits):
             self.machine.steal(1, 2048, 64)
-            self.assertEqual(1, len(self.start(starts.RESTART, self.fits)))
+            self.assertEqual(1, len(self.start(paths.RESTART, self.fits)))
             self.assertEqual(1, len(self.desk.promises))
             self.assertEqual(1, len(self.starts._under_way))
         self.assert_nothing_is_left()
 
     def test_guests_are_told_apart(self):
         other = self.guest(node=1, uuid=uuids.other)
-        with self.of(starts.BUILD, self.fits):
-            with self.of(starts.BUILD, other):
+        with self.of(paths.BUILD, self.fits):
+            with self.of(paths.BUILD, other):
                 self.assertEqual(2, len(self.desk.promises))
             self.assertEqual(1, len(self.desk.promises))
 
     def test_host_boot_is_patient_also_for_the_reboot_within(self):
-        with self.of(starts.HOST_BOOT, self.short):
-            self.start(starts.RESTART, self.short)
+        with self.of(paths.HOST_BOOT, self.short):
+            self.start(paths.RESTART, self.short)
 
 
 class EndedTest(StartsTestCase):
@@ -342,12 +356,12 @@ class EndedTest(StartsTestCase):
         self.starts.ended(self.fits)
 
     def test_it_waits_until_they_are(self):
-        with self.of(starts.RESTART, self.fits):
+        with self.of(paths.RESTART, self.fits):
             self.later(self.machine.set_pool, 1, 2048, 64, 32)
             self.end()
 
     def test_no_longer_than_page_wait(self):
-        with self.of(starts.RESTART, self.fits):
+        with self.of(paths.RESTART, self.fits):
             self.flags(page_wait=0)
             exc = self.assertRaises(
                 exception.ComputeResourcesUnavailable, self.end
@@ -356,7 +370,7 @@ class EndedTest(StartsTestCase):
 
     def test_what_cannot_be_refused_is_not(self):
         self.flags(page_wait=0)
-        for path in (starts.RESCUE, starts.HOST_BOOT, starts.REBUILD):
+        for path in (paths.RESCUE, paths.HOST_BOOT, paths.REBUILD):
             self.machine.set_pool(1, 2048, total=64, free=64)
             with self.of(path, self.fits):
                 self.end()
@@ -365,11 +379,11 @@ class EndedTest(StartsTestCase):
         self.end()
 
     def test_nor_for_a_build_that_is_cleaned_up(self):
-        with self.of(starts.BUILD, self.fits):
+        with self.of(paths.BUILD, self.fits):
             self.end()
 
     def test_nor_for_one_that_has_started(self):
-        with self.of(starts.RESTART, self.fits):
+        with self.of(paths.RESTART, self.fits):
             with self.launching(self.fits):
                 pass
             self.end()
@@ -397,10 +411,10 @@ class HoldTest(StartsTestCase):
         self.assertRaises(
             exception.ComputeResourcesUnavailable,
             self.start,
-            starts.BUILD,
+            paths.BUILD,
             self.guest(2, node=1, uuid=uuids.other),
         )
-        [promise] = self.start(starts.REBUILD, self.fits)
+        [promise] = self.start(paths.REBUILD, self.fits)
         self.assertEqual(7, promise.domain_id)
         self.assert_nothing_is_left()
 
@@ -408,7 +422,7 @@ class HoldTest(StartsTestCase):
         self.hold(self.fits)
 
         def fail():
-            with self.of(starts.REBUILD, self.fits):
+            with self.of(paths.REBUILD, self.fits):
                 raise KilledError
 
         self.assertRaises(KilledError, fail)
@@ -439,10 +453,10 @@ class HoldTest(StartsTestCase):
             self.fits = self.guest(node=1)
             gc.collect()
         self.hold(self.fits)
-        self.start(starts.REBUILD, self.fits)
+        self.start(paths.REBUILD, self.fits)
         self.assert_nothing_is_left()
         # The end of the instance ends nothing else.
-        with self.of(starts.RESTART, self.guest(node=1)):
+        with self.of(paths.RESTART, self.guest(node=1)):
             self.fits = None
             gc.collect()
             self.assertEqual(1, len(self.desk.promises))
@@ -450,7 +464,7 @@ class HoldTest(StartsTestCase):
     def test_a_rebuild_that_nobody_announced(self):
         """nova-compute was restarted meanwhile."""
         self.destroy()
-        self.assertEqual(1, len(self.start(starts.REBUILD, self.fits)))
+        self.assertEqual(1, len(self.start(paths.REBUILD, self.fits)))
         self.assert_nothing_is_left()
 
     def test_it_waits_until_the_pages_are_back(self):
@@ -478,10 +492,10 @@ class HoldTest(StartsTestCase):
         self.assertRaises(
             exception.ComputeResourcesUnavailable,
             self.start,
-            starts.BUILD,
+            paths.BUILD,
             other,
         )
-        self.assertEqual(1, len(self.start(starts.BUILD, other)))
+        self.assertEqual(1, len(self.start(paths.BUILD, other)))
         self.assert_nothing_is_left()
 
 
@@ -489,7 +503,7 @@ class AcrossTest(StartsTestCase):
     """A cold snapshot stops a guest, and starts it when it is done."""
 
     def begin(self, guest):
-        self.starts.begin(starts.RESTART, self.context, guest, 'this')
+        self.starts.begin(paths.RESTART, self.context, guest, 'this')
 
     def test_from_the_stop_to_the_end(self):
         with self.starts.across():
@@ -549,7 +563,7 @@ class HostBootTest(StartsTestCase):
         begun = time.monotonic()
         for index in range(3):
             guest = self.guest(uuid=f'{index}' * 36)
-            with self.of(starts.HOST_BOOT, guest):
+            with self.of(paths.HOST_BOOT, guest):
                 pass
         self.assertGreaterEqual(time.monotonic() - begun, 1)
         self.assertLess(time.monotonic() - begun, 2)
@@ -559,14 +573,14 @@ class HostBootTest(StartsTestCase):
         self.host.set(LOOK_AGAIN=0.01)
         self.flags(host_boot_wait=LONG)
         self.later(self.set_free, 64)
-        self.start(starts.HOST_BOOT, self.short)
+        self.start(paths.HOST_BOOT, self.short)
         self.assert_logged('WARNING')
 
     def test_nobody_else_waits_for_them(self):
         self.flags(host_boot_wait=LONG, page_wait=LONG)
         begun = time.monotonic()
         for path in PATHS:
-            if path is not starts.HOST_BOOT:
+            if not path.insists:
                 with contextlib.suppress(
                     exception.ComputeResourcesUnavailable,
                     exception.InstanceFaultRollback,
@@ -600,7 +614,7 @@ class LetThroughTest(StartsTestCase):
 
     def test_it_has_not(self):
         def fail():
-            with self.of(starts.BUILD, self.short):
+            with self.of(paths.BUILD, self.short):
                 raise RuntimeError('unable to map backing store')
 
         self.assertRaises(RuntimeError, fail)
@@ -615,19 +629,19 @@ class LetThroughTest(StartsTestCase):
     def test_also_where_the_mode_is_to_enforce(self):
         """A rebuild is let through all the same."""
         self.flags(page_check_on_restart='enforce')
-        self.start(starts.REBUILD, self.short)
+        self.start(paths.REBUILD, self.short)
         self.assert_logged('INFO', self.started)
 
     def test_it_was_in_doubt(self):
         other = guests.PageNeed(0, 2048, 16)
         self.desk.promise('other', [other], lambda _: None, 0)
         self.desk.launch('other')
-        self.start(starts.BUILD, self.guest(32))
+        self.start(paths.BUILD, self.guest(32))
         [line] = self.log.at('INFO')
         self.assertIn('needed 16, available 0', line)
 
     def test_it_lacked_them_when_its_domain_had_ended(self):
-        with self.of(starts.RESTART, self.fits):
+        with self.of(paths.RESTART, self.fits):
             self.machine.steal(1, 2048, 33)
             self.starts.ended(self.fits)
         [line] = self.log.at('INFO')
@@ -637,25 +651,25 @@ class LetThroughTest(StartsTestCase):
         self.starts.hold(self.context, self.short, 'this')
         self.set_free(64)
         self.starts.ended(self.short)
-        self.start(starts.REBUILD, self.short)
+        self.start(paths.REBUILD, self.short)
         self.assert_logged('INFO', self.started)
         self.assertEqual((1, 0), self.counted())
 
     def test_of_a_part_nothing_is_told(self):
-        with self.of(starts.RESTART, self.short):
-            self.start(starts.RESTART, self.short)
+        with self.of(paths.RESTART, self.short):
+            self.start(paths.RESTART, self.short)
             self.assert_logged('INFO')
         self.assert_logged('INFO', self.started)
 
     def test_there_was_enough(self):
         def fail():
-            with self.of(starts.BUILD, self.fits):
+            with self.of(paths.BUILD, self.fits):
                 raise RuntimeError
 
-        self.start(starts.BUILD, self.fits)
+        self.start(paths.BUILD, self.fits)
         self.assertRaises(RuntimeError, fail)
         self.machine.set_bound(2048, overcommit=1)
-        self.start(starts.BUILD, self.short)
+        self.start(paths.BUILD, self.short)
         self.assert_logged('INFO')
         self.assertEqual((0, 0), self.counted())
 
@@ -664,7 +678,7 @@ class LetThroughTest(StartsTestCase):
         self.assertRaises(
             exception.ComputeResourcesUnavailable,
             self.start,
-            starts.BUILD,
+            paths.BUILD,
             self.short,
         )
         self.assert_logged('INFO')
@@ -743,7 +757,7 @@ class BrokenTest(StartsTestCase):
 
     def test_a_thread_that_ends(self):
         def start():
-            with self.of(starts.BUILD, self.fits):
+            with self.of(paths.BUILD, self.fits):
                 raise SystemExit
 
         thread = threading.Thread(target=start)
@@ -762,14 +776,14 @@ class BrokenTest(StartsTestCase):
         begun, ended = threading.Event(), threading.Event()
 
         def start():
-            with self.of(starts.RESTART, self.fits):
+            with self.of(paths.RESTART, self.fits):
                 begun.set()
                 ended.wait(LONG)
 
         thread = threading.Thread(target=start)
         thread.start()
         self.assertTrue(begun.wait(LONG))
-        with self.of(starts.RESTART, self.fits):
+        with self.of(paths.RESTART, self.fits):
             ended.set()
             thread.join(LONG)
             self.assertEqual(1, len(self.desk.promises))
