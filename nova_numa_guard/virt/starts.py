@@ -50,8 +50,8 @@ class Path:
 
 
 BUILD = Path()
+EVACUATION = Path()
 REBUILD = Path(True, 'the rebuild has removed the guest already')
-HELD = dataclasses.replace(REBUILD)
 RESTART = Path(True)
 RESUME = Path(True, rolls_back=True)
 HOST_BOOT = Path(True, 'it ran when this host went down', insists=True)
@@ -104,8 +104,7 @@ class Starts:
         finally:
             if start is not None:
                 self._end(start)
-            if path is REBUILD:
-                self._drop_hold(instance.uuid)
+            self._drop_hold(instance.uuid)
 
     @contextlib.contextmanager
     def across(self, instance: Any) -> Iterator[None]:
@@ -128,13 +127,15 @@ class Starts:
             self.of(path, context, instance, host)
         )
 
-    def hold(self, context: Any, instance: Any, host: str) -> None:
-        """Promise a guest its pages until it has been rebuilt.
+    def hold(self, path: Path, context: Any, instance: Any, host: str) -> None:
+        """Promise a guest its pages until of() has started it.
 
         Or for as long as its object lives: Nova does not tell the driver of
         a rebuild that ends before that.
+
+        :raises nova.exception.ComputeResourcesUnavailable: it is refused
         """
-        start = self._begin(HELD, context, instance, host)
+        start = self._begin(path, context, instance, host)
         if start is not None:
             # Nothing of this may keep the object alive.
             hold = weakref.finalize(instance, self._end, start)

@@ -27,10 +27,8 @@ CONF = nova.conf.CONF
 
 class PagesTestCase(base.GuardTestCase):
     HOSTS = ('host1',)
-    NEEDED = (
-        'huge pages of 2048 KiB on host NUMA node 0: needed 256, available 100'
-    )
-    UNAVAILABLE = f'Insufficient compute resources: {NEEDED}.'
+    SHORTAGE = 'huge pages of 2048 KiB on host NUMA node 0: needed 256, '
+    NEEDED = f'{SHORTAGE}available 100'
     NO_MEMORY = qemu.NO_MEMORY
 
     def setUp(self):
@@ -40,6 +38,7 @@ class PagesTestCase(base.GuardTestCase):
             # The first has the most memory, and so is weighed first.
             self.start_host(host, base.pages(16384 - 4096 * number, huge=512))
         self.huge = self.flavor(memory_mb=512, **base.HUGE)
+        self.addCleanup(self.assert_nothing_promised)
 
     def leave(self, pages, host='host1'):
         """Have others take the pages of a host, but for what guests get."""
@@ -75,7 +74,12 @@ class PagesTestCase(base.GuardTestCase):
             'memory image': domain.hasManagedSaveImage(0),
             'port': (port['binding:host_id'], port['device_id']),
             'volumes': self.cinder.attachment_ids_for_instance(server['id']),
-            'allocations': self._get_allocations_by_server_uuid(server['id']),
+            'allocations': {
+                provider: found['resources']
+                for provider, found in self._get_allocations_by_server_uuid(
+                    server['id']
+                ).items()
+            },
             'files': sorted(
                 path.name
                 for path in pathlib.Path(
@@ -124,12 +128,25 @@ class PagesTestCase(base.GuardTestCase):
                 (), compute.driver.page_check.reservations.promises
             )
 
-    def assert_refused(self, server, host='host1', after=''):
+    def assert_refused(self, server, available='100', host='host1'):
         """The last event of a server is a refusal, and its fault says so."""
-        details = self.UNAVAILABLE.replace('.', f'{after}.')
+        shortage = f'{self.SHORTAGE}available {available}'
+        details = f'Insufficient compute resources: {shortage}.'
         self.assertEqual((host, details), self.events(server)[-1])
         self.assertEqual(details, self.fault(server))
         log = self.log()
-        self.assertIn(f'Refused to start: {self.NEEDED}{after}', log)
+        self.assertIn(f'Refused to start: {shortage}', log)
         self.assertNotIn(self.NO_MEMORY, log)
+        self.assert_nothing_promised()
+
+    def assert_tried(self, server, why, log=None):
+        """There was a warning, and then QEMU failed: nothing was refused."""
+        log = log or self.log()
+        before, _, after = log.partition(
+            'Starting although the kernel lacks pages, because '
+            f'{why}; QEMU may fail: {self.SHORTAGE}'
+        )
+        self.assertNotIn(self.NO_MEMORY, before)
+        self.assertIn(self.NO_MEMORY, after)
+        self.assertEqual([], self.events(server))
         self.assert_nothing_promised()
