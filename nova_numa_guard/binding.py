@@ -18,7 +18,7 @@ by Nova's own driver, or by the guard with other options.
 import dataclasses
 import enum
 
-from nova_numa_guard import domain
+from nova_numa_guard import domain, sets
 
 
 class Numatune(enum.StrEnum):
@@ -45,7 +45,7 @@ class Binding:
 NOT_BOUND = Binding(Numatune.NONE, frozenset())
 
 
-def read(xml: str, small_page: int) -> Binding:
+def read(xml: domain.Text, small_page: int) -> Binding:
     """How the memory of a domain is bound.
 
     :param small_page: the host's small page size in KiB
@@ -53,17 +53,19 @@ def read(xml: str, small_page: int) -> Binding:
     """
     root = domain.parse(xml)
     whole = root.find('./numatune/memory') is not None
-    cells = root.find('./numatune/memnode') is not None
+    cells = root.findall('./numatune/memnode')
+    sizes = domain.page_sizes(root) if cells else {}
     return Binding(
         {
             (True, True): Numatune.STOCK,
             (False, True): Numatune.GUARD,
             (True, False): Numatune.CONFINED,
             (False, False): Numatune.NONE,
-        }[whole, cells],
+        }[whole, bool(cells)],
         frozenset(
-            cell.node
-            for cell in domain.read_cells(xml)
-            if not cell.page_size or cell.page_size <= small_page
+            node
+            for cell in cells
+            if sizes.get(int(cell.get('cellid', '')), 0) <= small_page
+            for node in sets.parse(cell.get('nodeset', ''))
         ),
     )

@@ -24,11 +24,15 @@ from any node, and keeps the second strict where there are huge pages.
 
 from collections.abc import Mapping
 import enum
+from typing import TypeAlias
 
 from lxml import etree
 from oslo_utils import units
 
 from nova_numa_guard import guests, sets
+
+# As it is written, or parsed.
+Text: TypeAlias = str | etree._Element
 
 # Bytes, by libvirt's unit in lower case: k and KiB are 1024, kB is 1000.
 _UNITS = {'b': 1, 'byte': 1, 'bytes': 1}
@@ -49,20 +53,20 @@ class SmallPagePolicy(enum.Enum):
     STRICT = 'strict'
 
 
-def read_cells(xml: str) -> tuple[guests.GuestCell, ...]:
+def read_cells(xml: Text) -> tuple[guests.GuestCell, ...]:
     """The guest's NUMA cells that are bound to a host node.
 
     :param xml: the XML of a domain, as Nova writes it or libvirt prints it
     :raises ValueError: this is not the XML of a domain
     """
     root = parse(xml)
-    page_sizes = _page_sizes(root)
+    sizes = page_sizes(root)
     memory = _cell_memory(root)
     return tuple(
         guests.GuestCell(
             node=int(memnode.get('nodeset', '')),
             memory=memory[int(memnode.get('cellid', ''))],
-            page_size=page_sizes.get(int(memnode.get('cellid', ''))),
+            page_size=sizes.get(int(memnode.get('cellid', ''))),
         )
         for memnode in root.iterfind('./numatune/memnode')
         if int(memnode.get('cellid', '')) in memory
@@ -70,7 +74,7 @@ def read_cells(xml: str) -> tuple[guests.GuestCell, ...]:
 
 
 def read_claim(
-    xml: str, small_page: int, default_page: int | None = None
+    xml: Text, small_page: int, default_page: int | None = None
 ) -> tuple[tuple[guests.PageNeed, ...], tuple[tuple[int, int], ...]]:
     """The huge pages that a running domain may use, Nova's or another.
 
@@ -89,7 +93,7 @@ def read_claim(
     backing = root.find('./memoryBacking/hugepages')
     if backing is None:
         return (), ()
-    memory, sizes = _cell_memory(root), _page_sizes(root)
+    memory, sizes = _cell_memory(root), page_sizes(root)
     if not memory:
         whole, page = root.find('./memory'), backing.find('page')
         if whole is None:
@@ -105,18 +109,17 @@ def read_claim(
         if memnode.get('mode', 'strict') in ('strict', 'restrictive')
         and len(nodeset := sets.parse(memnode.get('nodeset', ''))) == 1
     }
-    bound, loose = (
-        guests.page_needs(
-            (
-                guests.GuestCell(nodes.get(cell, -1), kib, sizes.get(cell))
-                for cell, kib in memory.items()
-                if (cell in nodes) is is_bound
-            ),
-            small_page,
-        )
-        for is_bound in (True, False)
+    needs = guests.page_needs(
+        (
+            guests.GuestCell(nodes.get(cell, -1), kib, sizes.get(cell))
+            for cell, kib in memory.items()
+        ),
+        small_page,
     )
-    return bound, tuple((need.page_size, need.pages) for need in loose)
+    return (
+        tuple(need for need in needs if need.node >= 0),
+        tuple((n.page_size, n.pages) for n in needs if n.node < 0),
+    )
 
 
 def apply(xml: str, policy: SmallPagePolicy) -> str:
@@ -142,12 +145,12 @@ def apply(xml: str, policy: SmallPagePolicy) -> str:
             if is_preallocated(root)
             else SmallPagePolicy.PREFERRED
         )
-    page_sizes = _page_sizes(root)
+    sizes = page_sizes(root)
     for memory in numatune.findall('memory'):
         if memory.get('mode') == 'strict':
             remove(memory)
     for memnode in numatune.findall('memnode'):
-        if int(memnode.get('cellid', '')) in page_sizes:
+        if int(memnode.get('cellid', '')) in sizes:
             continue
         if policy is SmallPagePolicy.LOCAL:
             remove(memnode)
@@ -220,13 +223,13 @@ def is_preallocated(root: etree._Element) -> bool:
     )
 
 
-def parse(xml: str) -> etree._Element:
-    """Read the XML of a domain.
+def parse(xml: Text) -> etree._Element:
+    """Read the XML of a domain, unless that is done.
 
     :raises ValueError: it is not that
     """
     try:
-        root = etree.fromstring(xml.encode())
+        root = etree.fromstring(xml.encode()) if isinstance(xml, str) else xml
     except etree.XMLSyntaxError as exc:
         raise ValueError(f'not the XML of a domain: {exc}') from exc
     if root.tag != 'domain':
@@ -242,7 +245,7 @@ def _cell_memory(root: etree._Element) -> dict[int, int]:
     }
 
 
-def _page_sizes(root: etree._Element) -> dict[int, int]:
+def page_sizes(root: etree._Element) -> dict[int, int]:
     """The huge page size of each guest cell that has huge pages, in KiB.
 
     ``<page nodeset=…>`` names guest cells; without nodeset it means all that

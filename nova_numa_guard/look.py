@@ -110,14 +110,19 @@ class Lookout:
     def _read(self, needs: tuple[guests.PageNeed, ...]) -> standing.Figures:
         small = {n.node for n in needs if n.page_size <= pools.SMALL_PAGE}
         huge = {n.page_size for n in needs if n.page_size > pools.SMALL_PAGE}
-        bounds = {
-            size: self.kernel.bound(size)
-            for size in sorted(huge)
-            if self.kernel.pools(size)  # else there are no such files
-        }
+        bounds = {}
+        for size in sorted(huge):
+            try:
+                bounds[size] = self.kernel.bound(size)
+            except pools.UnreadableError:
+                if self.kernel.pools(size):
+                    raise  # else there are no such files
         found = [self.kernel.small_pool(node) for node in sorted(small)]
-        for size in bounds:
-            found += self.kernel.pools(size)
+        for size in tuple(bounds):
+            found_of_size = self.kernel.pools(size)
+            if not found_of_size:
+                del bounds[size]
+            found += found_of_size
         claims = self.running()
         return standing.Figures(
             pools=tuple(found),

@@ -192,6 +192,8 @@ def to_look_at(
         or anywhere.get(key[1], 0) > 0
         or figures.bounds.get(key[1], availability.Bound()).reserved
     }
+    if not (suspect or starting):
+        return ()
     sizes = {size for _, size in suspect}
     return tuple(
         claim
@@ -367,6 +369,9 @@ def starting_guests(
 
     A soft reboot starts a guest unannounced: it is another domain then.
     """
+    promises = tuple(promises)
+    if not promises:
+        return frozenset()
     running = {claim.uuid: claim.domain_id for claim in claims}
     return frozenset(
         promise.uuid

@@ -128,10 +128,11 @@ class Claims:
 
     def _read(self, xml: str, guest: Any) -> availability.Claim | None:
         try:
+            root = domain.parse(xml)  # once, for it takes the longest
             needs, anywhere = domain.read_claim(
-                xml, pools.SMALL_PAGE, self._default_page
+                root, pools.SMALL_PAGE, self._default_page
             )
-            bound = binding.read(xml, pools.SMALL_PAGE)
+            bound = binding.read(root, pools.SMALL_PAGE)
         except Exception as exc:
             # Others make domains too, of whatever kind.
             LOG.warning(
