@@ -631,6 +631,14 @@ class AnywhereTest(StandingTestCase):
         held = {'a': {(0, HUGE): 50}}
         self.assert_room(50, found=[pool(50)], claims=self.claims, held=held)
 
+    def test_which_says_nothing_of_others(self):
+        self.assert_room(
+            10,
+            found=[pool(20)],
+            claims=(*self.claims, claim('b', anywhere=((HUGE, 40),))),
+            held={'a': {(0, HUGE): 50}, 'b': {(0, HUGE): 30}},
+        )
+
     def test_it_was_not_looked_at(self):
         self.assert_room(60, found=[pool(60)], claims=self.claims)
 

@@ -461,6 +461,13 @@ class HoldTest(StartsTestCase):
             gc.collect()
             self.assertEqual(1, len(self.desk.promises))
 
+    def test_another_start_meanwhile_leaves_them_alone(self):
+        self.hold(self.fits)
+        self.start(paths.RESTART, self.fits)
+        self.assertEqual(1, len(self.desk.promises))
+        self.start(paths.REBUILD, self.fits)
+        self.assert_nothing_is_left()
+
     def test_a_rebuild_that_nobody_announced(self):
         """nova-compute was restarted meanwhile."""
         self.destroy()
