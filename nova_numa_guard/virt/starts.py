@@ -77,9 +77,7 @@ class Starts:
         :raises nova.exception.InstanceFaultRollback: it is refused, and the
             path rolls back
         """
-        start = (
-            self._holds.pop(instance, None) if path is paths.REBUILD else None
-        )
+        start = self._holds.pop(instance, None)
         if start is None:
             start = self._begin(path, context, instance, host)
         # One that is part of another leaves it to that. One that is not
@@ -121,13 +119,17 @@ class Starts:
             self.of(path, context, instance, host)
         )
 
-    def hold(self, context: Any, instance: Any, host: str) -> None:
-        """Promise a guest its pages until it has been rebuilt.
+    def hold(
+        self, path: paths.Path, context: Any, instance: Any, host: str
+    ) -> None:
+        """Promise a guest its pages until of() has started it.
 
         Or for as long as its object lives: Nova does not tell the driver of
         a rebuild that ends before that.
+
+        :raises nova.exception.ComputeResourcesUnavailable: it is refused
         """
-        start = self._begin(paths.REBUILD, context, instance, host)
+        start = self._begin(path, context, instance, host)
         if start is not None:
             weakref.finalize(
                 instance,
