@@ -212,6 +212,7 @@ class NUMAGuardDriver(driver.LibvirtDriver):
         instance: Any,
         power_on: bool = True,
         pause: bool = False,
+        *args: Any,
         **kwargs: Any,
     ) -> Any:
         with contextlib.ExitStack() as stack:
@@ -220,7 +221,7 @@ class NUMAGuardDriver(driver.LibvirtDriver):
                     self.starts.launching(context, instance, self._guard_host)
                 )
             guest = super()._create_guest(
-                context, xml, instance, power_on, pause, **kwargs
+                context, xml, instance, power_on, pause, *args, **kwargs
             )
         self.floating_cells.verify(instance, guest)
         return guest
