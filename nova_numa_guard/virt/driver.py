@@ -212,6 +212,7 @@ class NUMAGuardDriver(driver.LibvirtDriver):
         instance: Any,
         power_on: bool = True,
         pause: bool = False,
+        *args: Any,
         **kwargs: Any,
     ) -> Any:
         try:
@@ -223,7 +224,7 @@ class NUMAGuardDriver(driver.LibvirtDriver):
                         )
                     )
                 guest = super()._create_guest(
-                    context, xml, instance, power_on, pause, **kwargs
+                    context, xml, instance, power_on, pause, *args, **kwargs
                 )
         finally:
             if not self.reporter.truth.is_settled:

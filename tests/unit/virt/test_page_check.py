@@ -499,5 +499,16 @@ class BrokenTest(PageCheckTestCase):
             self.assertEqual((), self.check.reservations.promises)
 
     def test_what_was_refused(self):
+        """Nor is it promised while the database is told."""
+        seen = []
+
+        def start(context, values):
+            seen.append(self.check.reservations.promises)
+            raise RuntimeError('no database')
+
+        self.useFixture(
+            fixtures.MonkeyPatch('nova.db.main.api.action_event_start', start)
+        )
         self.refused(self.guest())
+        self.assertEqual([()], seen)
         self.assertEqual((), self.check.reservations.promises)

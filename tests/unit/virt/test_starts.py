@@ -31,6 +31,7 @@ LACKS = 'huge pages of 2048 KiB on host NUMA node 0: needed 32, available 16'
 LONG = 30
 PATHS = (
     paths.BUILD,
+    paths.EVACUATION,
     paths.REBUILD,
     paths.RESTART,
     paths.RESUME,
@@ -110,6 +111,7 @@ class PathTest(StartsTestCase):
     def test_a_shortage_is_refused_before_anything_is_touched(self):
         for path, refusal in (
             (paths.BUILD, exception.ComputeResourcesUnavailable),
+            (paths.EVACUATION, exception.ComputeResourcesUnavailable),
             (paths.RESTART, exception.ComputeResourcesUnavailable),
             (paths.RESUME, exception.InstanceFaultRollback),
         ):
@@ -150,7 +152,7 @@ class PathTest(StartsTestCase):
 
     def test_the_option_is_that_of_the_path(self):
         for path in PATHS:
-            restart = path is not paths.BUILD
+            restart = path not in (paths.BUILD, paths.EVACUATION)
             self.flags(
                 page_check='enforce' if restart else 'off',
                 page_check_on_restart='off' if restart else 'enforce',
@@ -162,9 +164,7 @@ class PathTest(StartsTestCase):
         self.running.add(uuids.instance, 32, number=7, node=1)
         for path in PATHS:
             [promise] = self.start(path, self.fits)
-            self.assertEqual(
-                None if path is paths.BUILD else 7, promise.domain_id
-            )
+            self.assertEqual(7 if path.is_restart else None, promise.domain_id)
 
     def test_of_the_same_pages_the_next_is_told(self):
         with self.of(paths.BUILD, self.fits):
@@ -211,7 +211,7 @@ class NoMatterTest(StartsTestCase):
                     self.assertEqual((), self.desk.promises)
         with self.launching(guest):
             self.assertEqual((), self.desk.promises)
-        self.starts.hold(self.context, guest, 'this')
+        self.starts.hold(paths.REBUILD, self.context, guest, 'this')
         with self.starts.across():
             self.starts.begin(paths.RESTART, self.context, guest, 'this')
         self.starts.check_arrival(self.context, guest, Claim(guest), 'this')
@@ -312,7 +312,7 @@ class LaunchingTest(StartsTestCase):
         self.assertIn('has started', self.log.at('INFO')[0])
 
     def test_a_restart_has_no_way_back(self):
-        for path in PATHS[1:]:
+        for path in PATHS[2:]:
             self.machine.set_pool(1, 2048, total=64, free=64)
             with self.of(path, self.fits):
                 self.machine.steal(1, 2048, 33)
@@ -397,8 +397,8 @@ class HoldTest(StartsTestCase):
         self.running.add(uuids.instance, 32, number=7, node=1)
         self.machine.set_pool(1, 2048, total=64, free=0)
 
-    def hold(self, guest):
-        self.starts.hold(self.context, guest, 'this')
+    def hold(self, guest, path=paths.REBUILD):
+        self.starts.hold(path, self.context, guest, 'this')
 
     def destroy(self):
         self.running.claims = ()
@@ -460,6 +460,21 @@ class HoldTest(StartsTestCase):
             self.fits = None
             gc.collect()
             self.assertEqual(1, len(self.desk.promises))
+
+    def test_an_evacuation_is_refused_before_its_volumes_move(self):
+        """And while Nova still goes by the host that it comes from."""
+        self.destroy()
+        self.hold(self.fits, paths.EVACUATION)
+        self.start(paths.BUILD, self.fits)
+        self.assert_nothing_is_left()
+        self.machine.steal(1, 2048, 1)
+        self.assertRaises(
+            exception.ComputeResourcesUnavailable,
+            self.hold,
+            self.fits,
+            paths.EVACUATION,
+        )
+        self.assert_nothing_is_left()
 
     def test_a_rebuild_that_nobody_announced(self):
         """nova-compute was restarted meanwhile."""
@@ -648,7 +663,7 @@ class LetThroughTest(StartsTestCase):
         self.assertIn('node 1: needed 32, available 31', line)
 
     def test_it_lacked_them_when_it_was_held(self):
-        self.starts.hold(self.context, self.short, 'this')
+        self.starts.hold(paths.REBUILD, self.context, self.short, 'this')
         self.set_free(64)
         self.starts.ended(self.short)
         self.start(paths.REBUILD, self.short)
