@@ -117,8 +117,9 @@ class NUMAGuardDriver(driver.LibvirtDriver):
     def rebuild(
         self, context: Any, instance: Any, *args: Any, **kwargs: Any
     ) -> None:
-        if not kwargs.get('evacuate'):
-            self.starts.hold(context, instance, self._guard_host)
+        # Before it is destroyed, or its volumes are taken from another host.
+        path = paths.EVACUATION if kwargs.get('evacuate') else paths.REBUILD
+        self.starts.hold(path, context, instance, self._guard_host)
         super().rebuild(context, instance, *args, **kwargs)
 
     def _hard_reboot(

@@ -39,6 +39,7 @@ class Path:
 
 
 BUILD = Path()
+EVACUATION = Path()
 REBUILD = Path(True, 'the rebuild has removed the guest already')
 RESTART = Path(True)
 RESUME = Path(True, rolls_back=True)

@@ -60,7 +60,7 @@ class Starts:
 
     def __init__(self, check: page_check.PageCheck) -> None:
         self._check = check
-        self._under_way: dict[str, _Start] = {}
+        self._under_way: dict[str, _Start | None] = {}
         self._holds: weakref.WeakKeyDictionary[Any, _Start]
         self._holds = weakref.WeakKeyDictionary()
         self._thread = threading.local()
@@ -77,17 +77,15 @@ class Starts:
         :raises nova.exception.InstanceFaultRollback: it is refused, and the
             path rolls back
         """
-        start = (
-            self._holds.pop(instance, None) if path is paths.REBUILD else None
-        )
+        start = self._holds.pop(instance, None)
         if start is None:
             start = self._begin(path, context, instance, host)
-        if start is None:
-            yield
-            return
+        # One that is part of another leaves it to that. One that is not
+        # checked is known here too, or it would look unannounced.
+        is_first = instance.uuid not in self._under_way
         try:
-            # One that is part of another leaves it to that.
-            self._under_way.setdefault(instance.uuid, start)
+            if is_first:
+                self._under_way[instance.uuid] = start
             yield
         except Exception as exc:
             self._tell(start, instance, exc)
@@ -95,9 +93,10 @@ class Starts:
         else:
             self._tell(start, instance)
         finally:
-            if self._under_way.get(instance.uuid) is start:
-                del self._under_way[instance.uuid]
-            self._check.reservations.release(start.reservation)
+            if is_first:
+                self._under_way.pop(instance.uuid, None)
+            if start is not None:
+                self._check.reservations.release(start.reservation)
 
     @contextlib.contextmanager
     def across(self) -> Iterator[None]:
@@ -120,13 +119,17 @@ class Starts:
             self.of(path, context, instance, host)
         )
 
-    def hold(self, context: Any, instance: Any, host: str) -> None:
-        """Promise a guest its pages until it has been rebuilt.
+    def hold(
+        self, path: paths.Path, context: Any, instance: Any, host: str
+    ) -> None:
+        """Promise a guest its pages until of() has started it.
 
         Or for as long as its object lives: Nova does not tell the driver of
         a rebuild that ends before that.
+
+        :raises nova.exception.ComputeResourcesUnavailable: it is refused
         """
-        start = self._begin(paths.REBUILD, context, instance, host)
+        start = self._begin(path, context, instance, host)
         if start is not None:
             weakref.finalize(
                 instance,
@@ -176,7 +179,7 @@ class Starts:
         :raises nova.exception.ComputeResourcesUnavailable: its pages are not
             back
         """
-        if instance.uuid not in self._under_way:
+        if self._under_way.get(instance.uuid) is None:
             yield
             return
         self.ended(instance)
@@ -268,10 +271,13 @@ class Starts:
         start.lacking = answers.lacking(found) or start.lacking
 
     def _tell(
-        self, start: _Start, instance: Any, failure: Exception | None = None
+        self,
+        start: _Start | None,
+        instance: Any,
+        failure: Exception | None = None,
     ) -> None:
         """Tell what became of a guest that was let through."""
-        if not start.lacking:
+        if start is None or not start.lacking:
             return
         if failure is None:
             self._check.answers.metrics.warned_then(metrics.Outcome.STARTED)

@@ -45,6 +45,9 @@ SECOND = 'compute2'
 THIRD = 'compute3'
 SCHEDULER = nova.SCHEDULER
 
+# The event of a page check that refused.
+PAGE_CHECK = 'compute_numa_guard_page_check'
+
 # Options of a nova-compute: Nova's own driver, and ours without effect.
 STOCK: plan.Options = {'DEFAULT': {'compute_driver': 'libvirt.LibvirtDriver'}}
 OFF: plan.Options = {
@@ -116,16 +119,23 @@ class LabTestCase(testtools.TestCase):
         :param status: what becomes of it, or what may
         :param forced: no filter is asked
         """
+        uuid = self.ask_for(flavor, host, forced)
+        server = self.client.settled(uuid)
+        expected = (status,) if isinstance(status, str) else status
+        self.assertIn(server.status, expected, server.fault)
+        return server
+
+    def ask_for(
+        self, flavor: str, host: str = '', forced: bool = False
+    ) -> str:
+        """Ask for a server as boot() does, and do not wait for it."""
         uuid = self.client.boot(
             self.id().rpartition('.')[2], self.lab.image, flavor, host, forced
         )
         self._servers.append(uuid)
         self._left.append(uuid)
         self.addCleanup(self._delete_servers)
-        server = self.client.settled(uuid)
-        expected = (status,) if isinstance(status, str) else status
-        self.assertIn(server.status, expected, server.fault)
-        return server
+        return uuid
 
     def host(self, name: str) -> hosts.ComputeHost:
         return self.lab.stack.hosts[name]
@@ -135,11 +145,12 @@ class LabTestCase(testtools.TestCase):
         self.addCleanup(self.lab.stack.reload_scheduler, {})
         self.lab.stack.reload_scheduler(overrides)
 
-    def outsider(self, leave: int, host: str = '') -> None:
+    def outsider(self, leave: int, host: str = '') -> Callable[[], object]:
         """Take huge pages behind Nova's back until the test is over.
 
         :param leave: pages that guests can still have
         :param host: leave so many on this host only; without it, on all
+        :returns: what lets go of them before
         """
         if host:
             pid = self.lab.stack.processes.pid(self.host(host).libvirtd)
@@ -162,6 +173,11 @@ class LabTestCase(testtools.TestCase):
         self.addCleanup(process.communicate)
         assert process.stdout is not None
         self.assertEqual('taken\n', process.stdout.readline())
+
+        def let_go() -> None:
+            process.communicate()
+
+        return let_go
 
     def logged(self, service: str, *words: str) -> list[str]:
         """The lines with all of some words that a service has written.

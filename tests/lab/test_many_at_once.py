@@ -16,7 +16,6 @@ import concurrent.futures
 from tests.lab import base, shared
 from tests.lab.stack import client, hugepages
 
-EVENT = 'compute_numa_guard_page_check'
 SERVERS = 12
 ROOM = 7
 REFUSED = (
@@ -58,7 +57,7 @@ class ManyAtOnceTest(base.LabTestCase):
         self.assertEqual(0, self.failed_in_qemu())
         self.assertEqual(2, hugepages.free())
         for server in servers:
-            events = self.refusals(server, EVENT)
+            events = self.refusals(server, base.PAGE_CHECK)
             if server in active:
                 self.assertEqual([], events)
                 continue

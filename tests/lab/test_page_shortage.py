@@ -15,7 +15,6 @@
 from tests.lab import base, shared
 from tests.lab.stack import client
 
-EVENT = 'compute_numa_guard_page_check'
 LEFT = shared.PAGES // 2
 QEMU_SAYS = 'unable to map backing store for guest RAM: Cannot allocate memory'
 
@@ -48,7 +47,7 @@ class RefusalTest(base.LabTestCase):
         self.assertEqual([('memnode', 'strict', '0')], self.numatune(server))
         self.assertEqual([], self.traces(server, base.FIRST))
 
-        (event,) = self.refusals(server, EVENT)
+        (event,) = self.refusals(server, base.PAGE_CHECK)
         self.assertEqual(
             ('create', base.FIRST, 'Error'),
             (event.action, event.host, event.result),
@@ -73,7 +72,7 @@ class RefusalTest(base.LabTestCase):
 
         server = self.boot(self.lab.huge_pinned, status='ERROR')
 
-        refusals = self.refusals(server, EVENT)
+        refusals = self.refusals(server, base.PAGE_CHECK)
         self.assertCountEqual(left, [event.host for event in refusals])
         for event in refusals:
             text = shortage(left[event.host])
@@ -96,7 +95,7 @@ class RefusalTest(base.LabTestCase):
         server = self.boot(self.lab.small_page)
 
         self.assertEqual(base.FIRST, server.host)
-        self.assertEqual([], self.refusals(server, EVENT))
+        self.assertEqual([], self.refusals(server, base.PAGE_CHECK))
 
 
 class WithoutRefusalTest(base.LabTestCase):
@@ -109,10 +108,12 @@ class WithoutRefusalTest(base.LabTestCase):
         server = self.boot(self.lab.huge_pinned)
 
         self.assert_failed_in_qemu(server)
-        (line,) = self.warnings(base.FIRST)
-        self.assertIn('page_check is "warn"', line)
-        self.assertTrue(line.endswith(SHORTAGE), line)
-        self.assertIn(server.uuid, line)
+        before, after = self.warnings(base.FIRST)
+        self.assertIn('page_check is "warn"', before)
+        self.assertTrue(before.endswith(SHORTAGE), before)
+        self.assertIn(f'has not started ({SHORTAGE})', after)
+        for line in (before, after):
+            self.assertIn(server.uuid, line)
 
     @base.run_with(base.FIRST, base.OFF)
     def test_switched_off_lets_qemu_fail(self) -> None:
@@ -126,7 +127,7 @@ class WithoutRefusalTest(base.LabTestCase):
     def assert_failed_in_qemu(self, server: client.Server) -> None:
         """A server has been to the first host, and then gone to the other."""
         self.assertEqual(base.SECOND, server.host)
-        self.assertEqual([], self.refusals(server, EVENT))
+        self.assertEqual([], self.refusals(server, base.PAGE_CHECK))
         log = self.host(base.FIRST).qemu_log(server.domain)
         self.assertIn(str(log), self.traces(server, base.FIRST))
         self.assertIn(QEMU_SAYS, log.read_text())

@@ -30,13 +30,15 @@ class Machine:
     It stands for the kernel and for libvirt: look.Lookout asks it.
 
     :param totals: pages, by host node
+    :param opaque: what a process has touched may not be looked at
     """
 
-    def __init__(self, totals, seed=0):
+    def __init__(self, totals, seed=0, opaque=False):
         self.random = random.Random(seed)
         self.totals = dict(totals)
         self.free = dict(totals)
         self.reserved = 0
+        self.opaque = opaque
         self._lock = threading.Lock()
         self._ids = 0
         self._domains = {}
@@ -60,7 +62,7 @@ class Machine:
 
     def held(self, name):
         with self._lock:
-            if name not in self._held:
+            if self.opaque or name not in self._held:
                 raise pools.UnreadableError(name, 'no such process')
             return dict(self._held[name])
 

@@ -22,7 +22,7 @@ from nova import exception
 from oslo_utils.fixture import uuidsentinel as uuids
 
 from nova_numa_guard import domain, pools
-from nova_numa_guard.virt import starts
+from nova_numa_guard.virt import paths
 from tests.unit import base, samples
 from tests.unit.virt import hosts
 
@@ -53,7 +53,7 @@ class PageCheckCasesTest(base.TestCase):
 
     def start(self, *cells):
         """Cells are (host node, MiB, KiB of a page)."""
-        with self.starting(starts.BUILD, *cells):
+        with self.starting(paths.BUILD, *cells):
             pass
 
     def starting(self, path, *cells):
@@ -61,7 +61,8 @@ class PageCheckCasesTest(base.TestCase):
             *(
                 samples.guest_cell(mib, page_size=size, node=node)
                 for node, mib, size in cells
-            )
+            ),
+            vm_state='active',
         )
         return self.host.starts.of(path, samples.context(), guest, 'this')
 
@@ -207,7 +208,7 @@ class PageCheckCasesTest(base.TestCase):
         error = exception.NovaException('mbind: Operation not permitted')
 
         def fail():
-            with self.starting(starts.BUILD, (0, 20, 2048)):
+            with self.starting(paths.BUILD, (0, 20, 2048)):
                 raise error
 
         self.assertIs(error, self.assertRaises(exception.NovaException, fail))
@@ -223,11 +224,13 @@ class PageCheckCasesTest(base.TestCase):
         self.flags(page_wait=1)
         self.pool(0, 2048, total=10, free=0)
         self.host.running.add(uuids.instance, 10)
-        guest = samples.instance(samples.guest_cell(20, page_size=2048))
+        guest = samples.instance(
+            samples.guest_cell(20, page_size=2048), vm_state='active'
+        )
 
         def reboot():
             with self.host.starts.of(
-                starts.RESTART, samples.context(), guest, 'this'
+                paths.RESTART, samples.context(), guest, 'this'
             ):
                 self.host.running.claims = ()
                 self.host.starts.ended(guest)

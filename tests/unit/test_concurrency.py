@@ -11,15 +11,25 @@
 # under the License.
 """Many guests start at once on a host that has not pages for all of them."""
 
+import importlib.util
+import os
+import subprocess
+import sys
 import threading
 import time
+import unittest
 
 from nova_numa_guard import look, reservations
 from tests.unit import base, machine
 
 GUESTS = 100
 ROOM = 60
-SEEDS = 200
+SEEDS = {
+    'of_one_pool': 200,
+    'of_two_pools': 200,
+    'with_a_thief': 200,
+    'of_opaque_guests': 40,
+}
 PARTS = 8
 EACH = 4  # pages
 STOLEN = 40
@@ -70,8 +80,8 @@ class Start(threading.Thread):
 
 
 class Host:
-    def __init__(self, seed, totals):
-        self.machine = machine.Machine(totals, seed)
+    def __init__(self, seed, totals, **values):
+        self.machine = machine.Machine(totals, seed, **values)
         self.random = self.machine.random
         self.promises = reservations.Reservations()
         self.lookout = look.Lookout(self.machine, self.machine.running, {})
@@ -104,7 +114,7 @@ class ConcurrencyTest(base.TestCase):
     def setUp(self):
         super().setUp()
         self.patch(reservations, 'CONFIRM', 0.02)
-        self.patch(reservations, 'LOOK_AGAIN', 0.005)
+        self.patch(reservations, 'LOOK_AGAIN', 0.02)
 
     def patch(self, module, name, value):
         self.addCleanup(setattr, module, name, getattr(module, name))
@@ -148,15 +158,57 @@ class ConcurrencyTest(base.TestCase):
         self.check(host, starts, ROOM)
         self.assertEqual(host.machine.totals, host.machine.free)
 
+    def of_opaque_guests(self, seed):
+        """nova-compute may not trace the guests' processes."""
+        host = Host(seed, {0: ROOM * EACH}, opaque=True)
+        starts = host.start_all(lambda _: [machine.need(EACH)])
+        self.check(host, starts, ROOM)
+        self.assertEqual(host.machine.totals, host.machine.free)
+
+    def of_all_kinds(self):
+        for scenario in SEEDS:
+            for seed in range(8):
+                getattr(self, scenario)(seed)
+
 
 def _add(scenario, part):
     def test(self):
-        for seed in range(part, SEEDS, PARTS):
+        for seed in range(part, SEEDS[scenario], PARTS):
             getattr(self, scenario)(seed)
 
     setattr(ConcurrencyTest, f'test_{scenario}_{part}', test)
 
 
-for _scenario in ('of_one_pool', 'of_two_pools', 'with_a_thief'):
+for _scenario in SEEDS:
     for _part in range(PARTS):
         _add(_scenario, _part)
+
+GREEN = """
+import eventlet
+eventlet.monkey_patch()
+assert eventlet.patcher.is_monkey_patched('thread')
+from tests.unit import test_concurrency
+test_concurrency.run('of_all_kinds')
+"""
+
+
+def run(name):
+    """Run one method of ConcurrencyTest in this process, and leave."""
+    result = unittest.TextTestRunner().run(ConcurrencyTest(name))
+    sys.exit(not (result.wasSuccessful() and result.testsRun))
+
+
+class GreenTest(base.TestCase):
+    """Nova before 2026.2 runs nova-compute on eventlet."""
+
+    def test_green_threads(self):
+        if importlib.util.find_spec('eventlet') is None:
+            self.skipTest('Nova has no eventlet any more')
+        found = subprocess.run(
+            [sys.executable, '-W', 'ignore', '-c', GREEN],
+            env={**os.environ, 'PYTHONPATH': os.pathsep.join(sys.path)},
+            capture_output=True,
+            text=True,
+            timeout=300,
+        )
+        self.assertEqual(0, found.returncode, found.stderr)

@@ -223,10 +223,9 @@ class ShareTest(ReservationsTestCase):
 
     def test_two_threads_start_one_guest(self):
         """While one waits, the other is promised its pages and launches."""
-        self.launch()
+        self.launch(free=60)
 
         def overtake():
-            self.free[0] = 60
             self.desk.promise('a', [need(60)], self.look, 0, always=True)
             self.desk.launch('a')
             self.free[0] = 0

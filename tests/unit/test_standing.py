@@ -195,7 +195,7 @@ class RunningTest(StandingTestCase):
     def test_it_holds_more_than_it_claims(self):
         self.assert_room(
             50,
-            found=[pool(50)],
+            found=[pool(50), pool(100, node=1)],
             claims=self.claims,
             held={'a': {(0, HUGE): 50}},
         )
@@ -374,6 +374,37 @@ class ReservedTest(StandingTestCase):
             bound=self.bound(20),
             reserved_before={GIANT: 99},
             **values,
+        )
+
+    def test_those_of_a_guest_that_was_not_looked_at_are_its_own(self):
+        """As far as what is in use cannot be its pages."""
+        a = claim('a', need(40))
+        self.assert_room(60, bound=self.bound(40), claims=(a,))
+        self.assert_room(50, bound=self.bound(50), claims=(a,))
+        # 50 are in use, of which 20 are b's; so a has but 30.
+        for values in (
+            {
+                'claims': (a, claim('b', need(20))),
+                'held': {'b': {(0, HUGE): 20}},
+            },
+            {
+                'claims': (a,),
+                'promises': [promise('b', need(20), launching=True)],
+                'held': {'b': {(0, HUGE): 20}},
+            },
+        ):
+            self.assert_room(
+                40,
+                *values.pop('promises', ()),
+                found=[pool(50)],
+                bound=self.bound(10),
+                **values,
+            )
+        self.assert_room(
+            60,
+            found=[pool(50)],
+            bound=self.bound(10),
+            claims=(a, claim('me', need(20))),
         )
 
     def test_what_running_guests_had_reserved_before_is_theirs(self):
@@ -720,6 +751,14 @@ class VerdictTest(StandingTestCase):
         ):
             outcome = self.judge(101, *promises, **{'found': two, **values})
             self.assertIs(expected, outcome.doubtful, (promises, values))
+
+    def test_of_two_sizes_one_is_in_doubt(self):
+        outcome = self.judge(
+            (need(101), need(2, size=GIANT)),
+            found=[pool(100), pool(1, size=GIANT)],
+            bound=availability.Bound(reserved=1),
+        )
+        self.assertTrue(outcome.doubtful)
 
     def test_who_is_awaited(self):
         """Who starts in the same pools, and nobody else."""

@@ -111,7 +111,7 @@ class ComputeHost:
             'binds': binds,
             'hugetlbfs': f'pagesize=2M{f",size={size}" if size else ""}',
             'cgroup': self._cgroup,
-            'command': ['libvirtd', '--pid-file', str(top / 'pid')],
+            'command': ['libvirtd', '--pid-file', str(self._pid_file)],
         }
         self._processes.start(
             self.libvirtd,
@@ -121,6 +121,35 @@ class ComputeHost:
             ],
         )
         self._processes.wait_for(self.libvirtd, self._answers)
+
+    def restart_libvirtd(self) -> None:
+        """Kill libvirtd, and start it again beside the guests that run on.
+
+        :raises LabError: it does not start
+        """
+        # It has to be in the namespace that QEMU and nova-compute are in.
+        inside = self.inside('libvirtd', '--pid-file', str(self._pid_file))
+        keeper = subprocess.Popen(
+            self.inside('sleep', 'infinity'), process_group=0
+        )
+        try:
+            pid = self._processes.pid(self.libvirtd)
+            self._processes.kill(self.libvirtd)
+            self._processes.start(
+                self.libvirtd,
+                [
+                    word.replace(f'--target={pid}', f'--target={keeper.pid}')
+                    for word in inside
+                ],
+            )
+            self._processes.wait_for(self.libvirtd, self._answers)
+        finally:
+            keeper.kill()
+            keeper.wait()
+
+    @property
+    def _pid_file(self) -> pathlib.Path:
+        return self._layout.host(self.name, 'libvirt') / 'pid'
 
     @property
     def instances(self) -> pathlib.Path:

@@ -209,6 +209,16 @@ class Processes:
             self._file(name).unlink(missing_ok=True)
             self._children.pop(name, None)
 
+    def kill(self, name: str) -> None:
+        """Kill a process, and whatever it started in its group.
+
+        :raises LabError: it is still there
+        """
+        if not kill_all(
+            lambda: [] if self._is_gone(name) else self._members(name)
+        ):
+            raise errors.LabError(f'{name} cannot be killed')
+
     def _is_gone(self, name: str) -> bool:
         self.exit_code(name)  # collects the exit code of a child
         return not self._members(name)

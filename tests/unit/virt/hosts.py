@@ -12,6 +12,8 @@
 
 """A compute host with the page check, for tests of it."""
 
+import types
+
 import fixtures
 
 from nova_numa_guard import (
@@ -22,7 +24,7 @@ from nova_numa_guard import (
     refusals,
     reservations,
 )
-from nova_numa_guard.virt import page_check, starts
+from nova_numa_guard.virt import answers, delivery, page_check, starts
 from tests.unit.virt import records
 
 
@@ -54,14 +56,33 @@ class Host(fixtures.Fixture):
         self.refusals = refusals.Refusals()
         self.running = Running()
         self.metrics = metrics.Metrics()
+        self.returned = []
+        self.useFixture(
+            fixtures.MonkeyPatch(
+                'nova.scheduler.client.report.report_client_singleton',
+                lambda: types.SimpleNamespace(
+                    delete_allocation_for_instance=self.give_back
+                ),
+            )
+        )
         self.look_at(self.machine.kernel)
 
     def look_at(self, kernel):
-        self.check = page_check.PageCheck(
-            kernel, self.running, self.refusals, self.metrics
+        self.desk = reservations.Reservations()
+        told = delivery.Delivery(
+            types.SimpleNamespace(), self.refusals, lambda: None
         )
-        self.desk = self.check.reservations
+        self.check = page_check.PageCheck(
+            kernel,
+            self.running,
+            self.desk,
+            answers.Answers(self.metrics, told),
+        )
         self.starts = starts.Starts(self.check)
+
+    def give_back(self, context, uuid, force):
+        """What placement holds for a guest."""
+        self.returned.append(uuid)
 
     def set(self, **seconds):
         """How long what lasts, of reservations."""

@@ -21,7 +21,7 @@ import oslo_messaging
 from oslo_utils.fixture import uuidsentinel as uuids
 
 from nova_numa_guard import guests, pools
-from nova_numa_guard.virt import claims, needs, page_check
+from nova_numa_guard.virt import answers, claims, needs
 from tests.unit import base, samples
 from tests.unit.virt import hosts
 
@@ -43,8 +43,12 @@ class PageCheckTestCase(base.TestCase):
 
     def guest(self, mib=64, page_size=2048, node=0, **values):
         return samples.instance(
-            samples.guest_cell(mib, page_size=page_size, node=node), **values
+            samples.guest_cell(mib, page_size=page_size, node=node),
+            **{'vm_state': 'active', **values},
         )
+
+    def of(self, *cells):
+        return samples.instance(*cells, vm_state='active')
 
     def needs(self, instance):
         return needs.pages(instance, instance.numa_topology)
@@ -132,7 +136,7 @@ class EnforceTest(PageCheckTestCase):
 
     def test_every_shortage_is_in_the_text(self):
         text = self.refused(
-            samples.instance(
+            self.of(
                 samples.guest_cell(64, page_size=2048, node=0),
                 samples.guest_cell(256, page_size=2048, node=1),
             )
@@ -143,7 +147,7 @@ class EnforceTest(PageCheckTestCase):
 
     def test_cells_on_one_node_are_summed(self):
         cells = [samples.guest_cell(18, page_size=2048) for _ in range(2)]
-        self.assertIn('needed 18', self.refused(samples.instance(*cells)))
+        self.assertIn('needed 18', self.refused(self.of(*cells)))
 
     def test_pages_taken_a_moment_ago(self):
         instance = self.guest(32)
@@ -237,7 +241,7 @@ class RememberTest(PageCheckTestCase):
 
     def test_every_pool_that_is_short_and_no_other(self):
         self.refused(
-            samples.instance(
+            self.of(
                 samples.guest_cell(64, page_size=2048, node=0),
                 samples.guest_cell(2, page_size=2048, node=1),
                 samples.guest_cell(2, page_size=2048, node=7),
@@ -293,7 +297,7 @@ class OvercommitTest(PageCheckTestCase):
         self.machine.set_bound(samples.GIANT)
         self.machine.set_bound(2048, overcommit=100)
         text = self.refused(
-            samples.instance(
+            self.of(
                 samples.guest_cell(64, page_size=2048),
                 samples.guest_cell(1024, page_size=samples.GIANT),
             )
@@ -313,7 +317,7 @@ class WarnTest(PageCheckTestCase):
     def test_a_shortage_is_logged_and_the_guest_started(self):
         found = self.spawn(self.guest())
         self.assertTrue(found.granted)
-        self.assertEqual(SHORT, page_check.lacking(found))
+        self.assertEqual(SHORT, answers.lacking(found))
         [warning] = self.log.at('WARNING')
         self.assertIn('page_check is "warn"', warning)
         self.assertIn(SHORT, warning)
@@ -483,7 +487,7 @@ class BrokenTest(PageCheckTestCase):
 
         self.useFixture(
             fixtures.MonkeyPatch(
-                'nova_numa_guard.virt.page_check.LOG.warning', kill
+                'nova_numa_guard.virt.answers.LOG.warning', kill
             )
         )
         self.machine.set_bound(2048, overcommit=1)

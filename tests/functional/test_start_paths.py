@@ -1,0 +1,267 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#     http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+
+"""Every way in which a server starts where it is, with pages and without."""
+
+import threading
+import time
+
+import fixtures
+from nova import exception
+
+from tests.functional import pages
+
+
+class StartTest(pages.PagesTestCase):
+    def test_a_stopped_server_waits_for_pages_and_keeps_all_it_has(self):
+        server = self.own()
+        self.act(server, 'SHUTOFF', **{'os-stop': None})
+        had = self.possessions(server)
+        self.leave(100)
+        self.act(server, 'SHUTOFF', **{'os-start': None})
+        self.assert_refused(server)
+        self.assertEqual(had, self.possessions(server))
+        self.leave(256)
+        self.act(server, 'ACTIVE', **{'os-start': None})
+        self.assertTrue(self.domain(server).runs)
+        self.assertEqual(1, len(self.events(server)))
+        self.assert_nothing_promised()
+
+    def test_a_running_server_reboots_on_a_full_host(self):
+        """Its own pages count, and are kept for it."""
+        server = self.own()
+        self.leave(256)
+        others = []
+        for kind in ('SOFT', 'HARD'):
+            before = self.domain(server).ID()
+            if kind == 'HARD':
+                self.meanwhile(
+                    lambda: others.append(
+                        self.force(self.huge, 'host1', 'ERROR')
+                    )
+                )
+            self.act(server, 'ACTIVE', reboot={'type': kind})
+            self.assertNotEqual(before, self.domain(server).ID())
+            self.assertTrue(self.domain(server).runs)
+            self.assertEqual([], self.events(server))
+        [other] = others
+        self.assertIn('needed 256, available 0', self.events(other)[-1][1])
+        self.assertEqual(1, len(self.domains()))
+        self.assert_nothing_promised()
+
+    def test_a_server_that_died_is_not_rebooted_without_pages(self):
+        """Nova calls a server that does not run after a reboot ERROR."""
+        server = self.own()
+        self.domain(server).destroy()
+        had = self.possessions(server)
+        self.leave(100)
+        for kind in ('SOFT', 'HARD'):
+            self.act(server, 'ERROR', reboot={'type': kind})
+            self.assert_refused(server)
+            self.assertEqual(had, self.possessions(server))
+        self.leave(256)
+        self.act(server, 'ACTIVE', reboot={'type': 'HARD'})
+        self.assertTrue(self.domain(server).runs)
+
+    def test_switches(self):
+        """QEMU is left to fail; warn says so before, and off nothing."""
+        server = self.boot(self.huge)
+        self.act(server, 'SHUTOFF', **{'os-stop': None})
+        self.leave(100)
+        for mode, says in (('warn', 1), ('off', 0), ('enforce', 0)):
+            self.flags(page_check_on_restart=mode, group='numa_guard')
+            for status, action in (
+                ('SHUTOFF', {'os-start': None}),
+                ('ERROR', {'reboot': {'type': 'HARD'}}),
+                ('SHUTOFF', {'os-stop': None}),
+            ):
+                self.log()
+                self.act(server, status, **action)
+                log = self.log()
+                if 'os-stop' in action:
+                    continue
+                self.assertEqual(
+                    says,
+                    log.count(
+                        'Starting although the kernel lacks pages, because '
+                        '[numa_guard] page_check_on_restart is "warn"; QEMU '
+                        f'may fail: {self.NEEDED}'
+                    ),
+                )
+                self.assertEqual(mode != 'enforce', self.NO_MEMORY in log)
+                self.assert_nothing_promised()
+        self.flags(page_check_on_restart='enforce', group='numa_guard')
+
+
+class PeerTest(pages.PagesTestCase):
+    """Case 37: a vhost-user switch maps the RAM of a guest that has ended."""
+
+    def setUp(self):
+        super().setUp()
+        self.server = self.own()
+        self.leave(256)
+        self.followed['host1'].keep(self.server)
+
+    def let_go(self):
+        """Let the peer go when the guest's domain has ended."""
+
+        def work():
+            while self.domain(self.server).runs:
+                time.sleep(0.05)
+            time.sleep(0.5)
+            self.followed['host1'].let_go()
+
+        thread = threading.Thread(target=work, daemon=True)
+        thread.start()
+        self.addCleanup(thread.join, 30)
+
+    def test_peer_lets_go_in_time(self):
+        self.flags(page_wait=30, group='numa_guard')
+        self.let_go()
+        self.act(self.server, 'ACTIVE', reboot={'type': 'HARD'})
+        self.assertTrue(self.domain(self.server).runs)
+        self.assertEqual([], self.events(self.server))
+        self.assert_nothing_promised()
+
+    def test_peer_does_not_let_go(self):
+        had = self.possessions(self.server)
+        self.act(self.server, 'ERROR', reboot={'type': 'HARD'})
+        self.assert_refused(self.server, '0 (after 1 s)')
+        self.assertFalse(self.domain(self.server).runs)
+        self.assertEqual(had, self.possessions(self.server))
+        self.followed['host1'].let_go()
+        self.act(self.server, 'ACTIVE', reboot={'type': 'HARD'})
+
+    def test_rescue_waits_for_the_peer(self):
+        self.flags(page_wait=30, group='numa_guard')
+        self.let_go()
+        self.act(self.server, 'RESCUE', rescue={'adminPass': 'secret'})
+        self.assertNotIn('Starting although', self.log())
+        self.assert_nothing_promised()
+
+
+class SuspendTest(pages.PagesTestCase):
+    def test_a_suspended_server_is_not_resumed_without_pages(self):
+        """Nova would delete its memory image, as of all that fails there."""
+        server = self.own()
+        self.act(server, 'SUSPENDED', suspend=None)
+        had = self.possessions(server)
+        self.assertTrue(had['memory image'])
+        other = self.boot(self.huge)
+        self.leave(256)
+        self.act(server, 'SUSPENDED', resume=None)
+        self.assert_refused(server, '0')
+        self.assertEqual(had, self.possessions(server))
+        self.gone(other)
+        self.act(server, 'ACTIVE', resume=None)
+        self.assertTrue(self.domain(server).runs)
+        self.assertFalse(self.domain(server).hasManagedSaveImage(0))
+        self.assertIn('hugepages', self.domain(server).XMLDesc(0))
+        self.assert_nothing_promised()
+
+
+class RescueTest(pages.PagesTestCase):
+    def test_rescue_and_unrescue_on_a_full_host(self):
+        server = self.own()
+        self.leave(256)
+        self.act(server, 'RESCUE', rescue={'adminPass': 'secret'})
+        self.act(server, 'ACTIVE', unrescue=None)
+        self.assertTrue(self.domain(server).runs)
+        self.assertEqual([], self.events(server))
+        self.assertNotIn('Starting although', self.log())
+        self.assert_nothing_promised()
+
+    def test_rescue_is_not_refused(self):
+        """It has been powered off already, so that QEMU may as well try."""
+        server = self.own()
+        self.leave(100)
+        self.act(server, 'ERROR', rescue={'adminPass': 'secret'})
+        self.assert_tried(server, 'it was powered off for the rescue')
+        self.leave(256)
+        self.act(server, 'ACTIVE', reboot={'type': 'HARD'})
+
+    def test_a_rescued_server_that_died_is_not_unrescued_without_pages(self):
+        """Nova calls it ERROR then, whatever the driver says."""
+        server = self.own()
+        self.act(server, 'RESCUE', rescue={'adminPass': 'secret'})
+        self.domain(server).destroy()
+        had = self.possessions(server)
+        self.assertIn('unrescue.xml', str(had['files']))
+        self.leave(100)
+        self.act(server, 'ERROR', unrescue=None)
+        self.assert_refused(server)
+        self.assertEqual(had, self.possessions(server))
+        self.leave(256)
+        self.act(server, 'ACTIVE', reboot={'type': 'HARD'})
+
+
+class SnapshotTest(pages.PagesTestCase):
+    """A cold snapshot saves the guest's memory, and starts it again."""
+
+    def setUp(self):
+        super().setUp()
+        self.flags(disable_libvirt_livesnapshot=True, group='workarounds')
+        self.server = self.own()
+        self.leave(256)
+
+    def snapshot(self):
+        return self.act(self.server, createImage={'name': 'snapshot'})
+
+    def test_on_a_full_host(self):
+        before = self.domain(self.server).ID()
+        self.assertEqual('ACTIVE', self.snapshot()['status'])
+        self.assertTrue(self.domain(self.server).runs)
+        self.assertNotEqual(before, self.domain(self.server).ID())
+        self.assertNotIn('Starting although', self.log())
+        self.assert_nothing_promised()
+
+    def test_peer_does_not_let_go(self):
+        """The guest is off, and what was in its memory is on the disk."""
+        self.followed['host1'].keep(self.server)
+        self.snapshot()
+        self.assert_refused(self.server, '0 (after 1 s)')
+        self.assertTrue(self.domain(self.server).hasManagedSaveImage(0))
+
+
+class RebuildTest(pages.PagesTestCase):
+    def setUp(self):
+        super().setUp()
+        self.server = self.own()
+        self.leave(256)
+        self.image = self.glance.auto_disk_config_enabled_image['id']
+
+    def test_nobody_gets_the_pages_while_it_is_down(self):
+        others = []
+        self.meanwhile(
+            lambda: others.append(self.force(self.huge, 'host1', 'ERROR'))
+        )
+        self.act(self.server, 'ACTIVE', rebuild={'imageRef': self.image})
+        self.assertTrue(self.domain(self.server).runs)
+        self.assertNotIn('Starting although', self.log())
+        [other] = others
+        self.assertIn('needed 256, available 0', self.events(other)[-1][1])
+        self.assert_nothing_promised()
+
+    def test_one_that_fails_keeps_no_pages_from_others(self):
+        """Nova does not tell the driver that it gave up before spawn()."""
+
+        def fail(*args, **kwargs):
+            raise exception.CinderConnectionFailed(reason='no answer')
+
+        self.useFixture(
+            fixtures.MonkeyPatch(
+                'nova.volume.cinder.API.attachment_update', fail
+            )
+        )
+        self.act(self.server, 'ERROR', rebuild={'imageRef': self.image})
+        self.assert_nothing_promised()
+        self.force(self.huge, 'host1', 'ACTIVE')
