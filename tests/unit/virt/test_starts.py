@@ -202,7 +202,7 @@ class NoMatterTest(StartsTestCase):
         # Whoever reads is told of.
         (self.machine.root / 'proc/self/mounts').unlink()
 
-    def go_through(self, guest):
+    def go_through(self, guest, claim=None):
         for path in PATHS:
             self.assertEqual((), self.start(path, guest))
             with self.of(path, guest):
@@ -214,7 +214,10 @@ class NoMatterTest(StartsTestCase):
         self.starts.hold(paths.REBUILD, self.context, guest, 'this')
         with self.starts.across():
             self.starts.begin(paths.RESTART, self.context, guest, 'this')
-        self.starts.check_arrival(self.context, guest, Claim(guest), 'this')
+            with self.starts.relaunching(guest):
+                self.assertEqual((), self.desk.promises)
+        claim = claim or Claim(guest)
+        self.starts.check_arrival(self.context, guest, claim, 'this')
 
     def test_floating_guests(self):
         self.go_through(samples.instance())
@@ -233,7 +236,7 @@ class NoMatterTest(StartsTestCase):
             uuid = uuids.instance
 
         self.flags(page_check='off', page_check_on_restart='off')
-        self.go_through(Instance())
+        self.go_through(Instance(), claim='nor the claim')
         self.assertEqual(0, self.running.asked)
         self.assertEqual([], self.log.records)
 
@@ -381,6 +384,20 @@ class EndedTest(StartsTestCase):
     def test_nor_for_a_build_that_is_cleaned_up(self):
         with self.of(paths.BUILD, self.fits):
             self.end()
+
+    def test_it_waits_once(self):
+        """Nova destroys a guest again that was started meanwhile."""
+        self.flags(page_check_on_restart='warn', page_wait=0)
+        with self.of(paths.RESTART, self.fits):
+            self.end()
+            self.assertEqual(1, len(self.log.at('WARNING')))
+            self.end()
+            self.assertEqual(1, len(self.log.at('WARNING')))
+
+    def test_nor_for_what_lacked_before(self):
+        with self.of(paths.HOST_BOOT, self.short):
+            self.starts.ended(self.short)
+        self.assertEqual(1, len(self.log.at('WARNING')))
 
     def test_nor_for_one_that_has_started(self):
         with self.of(paths.RESTART, self.fits):
@@ -543,6 +560,36 @@ class AcrossTest(StartsTestCase):
                 exception.ComputeResourcesUnavailable, self.begin, self.short
             )
         self.assert_nothing_is_left()
+
+    def relaunch(self):
+        with self.starts.relaunching(self.fits):
+            return [promise.launching for promise in self.desk.promises]
+
+    def test_it_is_started_again(self):
+        """libvirt is asked for that, and not by _create_guest()."""
+        with self.starts.across():
+            self.begin(self.fits)
+            self.assertEqual([True], self.relaunch())
+            self.assertEqual((), self.desk.promises)
+
+    def test_it_fails_to(self):
+        with self.starts.across():
+            self.begin(self.fits)
+            with (
+                contextlib.suppress(KilledError),
+                self.starts.relaunching(self.fits),
+            ):
+                raise KilledError
+            [promise] = self.desk.promises
+            self.assertFalse(promise.launching)
+
+    def test_its_pages_are_not_back(self):
+        with self.starts.across():
+            self.begin(self.fits)
+            self.machine.steal(1, 2048, 33)
+            self.assertRaises(
+                exception.ComputeResourcesUnavailable, self.relaunch
+            )
 
     def test_a_live_one_begins_nothing(self):
         with self.starts.across():
