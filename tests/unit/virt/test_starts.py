@@ -161,6 +161,7 @@ class PathTest(StartsTestCase):
         self.assert_logged('WARNING')
 
     def test_the_domain_that_ends_before(self):
+        self.running.add(uuids.other, 1, number=6)
         self.running.add(uuids.instance, 32, number=7, node=1)
         for path in PATHS:
             [promise] = self.start(path, self.fits)
@@ -344,6 +345,12 @@ class PartTest(StartsTestCase):
     def test_host_boot_is_patient_also_for_the_reboot_within(self):
         with self.of(paths.HOST_BOOT, self.short):
             self.start(paths.RESTART, self.short)
+        with (
+            self.of(paths.HOST_BOOT, self.fits),
+            self.of(paths.RESTART, self.fits),
+        ):
+            self.machine.steal(1, 2048, 64)
+            self.starts.ended(self.fits)
 
 
 class EndedTest(StartsTestCase):
@@ -701,6 +708,13 @@ class LetThroughTest(StartsTestCase):
         self.start(paths.BUILD, self.guest(32))
         [line] = self.log.at('INFO')
         self.assertIn('needed 16, available 0', line)
+
+    def test_it_lacked_them_until_it_was_launched(self):
+        with self.of(paths.BUILD, self.short):
+            self.set_free(64)
+            with self.launching(self.short):
+                pass
+        self.assert_logged('INFO', self.started)
 
     def test_it_lacked_them_when_its_domain_had_ended(self):
         with self.of(paths.RESTART, self.fits):
