@@ -17,6 +17,7 @@ import time
 
 import fixtures
 from nova import exception
+from nova.image import glance
 
 from tests.functional import pages
 
@@ -224,6 +225,22 @@ class SnapshotTest(pages.PagesTestCase):
         self.assertNotIn('Starting although', self.log())
         self.assert_nothing_promised()
 
+    def test_others_get_pages_while_the_image_is_uploaded(self):
+        """The guest has started again, and it may take hours."""
+        self.leave(512)
+        self.followed['host1'].may_look = False
+        update, others = glance.API.update, []
+
+        def upload(*args, **kwargs):
+            others.append(self.force(self.huge, 'host1'))
+            return update(*args, **kwargs)
+
+        self.useFixture(
+            fixtures.MonkeyPatch('nova.image.glance.API.update', upload)
+        )
+        self.snapshot()
+        self.assertEqual(['ACTIVE'], [other['status'] for other in others])
+
     def test_peer_does_not_let_go(self):
         """The guest is off, and what was in its memory is on the disk."""
         self.followed['host1'].keep(self.server)
@@ -250,6 +267,18 @@ class RebuildTest(pages.PagesTestCase):
         [other] = others
         self.assertIn('needed 256, available 0', self.events(other)[-1][1])
         self.assert_nothing_promised()
+
+    def test_peer_does_not_let_go(self):
+        """It waits once, although Nova stops the guest twice."""
+        self.flags(page_wait=3, group='numa_guard')
+        self.followed['host1'].keep(self.server)
+        self.act(self.server, 'ERROR', rebuild={'imageRef': self.image})
+        log = self.log()
+        why = 'the rebuild has removed the guest already'
+        self.assert_tried(self.server, why, log)
+        self.assertEqual(1, log.count(why))
+        self.followed['host1'].let_go()
+        self.act(self.server, 'ACTIVE', rebuild={'imageRef': self.image})
 
     def test_one_that_fails_keeps_no_pages_from_others(self):
         """Nova does not tell the driver that it gave up before spawn()."""
