@@ -161,6 +161,7 @@ class PathTest(StartsTestCase):
         self.assert_logged('WARNING')
 
     def test_the_domain_that_ends_before(self):
+        self.running.add(uuids.other, 1, number=6)
         self.running.add(uuids.instance, 32, number=7, node=1)
         for path in PATHS:
             [promise] = self.start(path, self.fits)
@@ -202,7 +203,7 @@ class NoMatterTest(StartsTestCase):
         # Whoever reads is told of.
         (self.machine.root / 'proc/self/mounts').unlink()
 
-    def go_through(self, guest):
+    def go_through(self, guest, claim=None):
         for path in PATHS:
             self.assertEqual((), self.start(path, guest))
             with self.of(path, guest):
@@ -214,7 +215,10 @@ class NoMatterTest(StartsTestCase):
         self.starts.hold(paths.REBUILD, self.context, guest, 'this')
         with self.starts.across():
             self.starts.begin(paths.RESTART, self.context, guest, 'this')
-        self.starts.check_arrival(self.context, guest, Claim(guest), 'this')
+            with self.starts.relaunching(guest):
+                self.assertEqual((), self.desk.promises)
+        claim = claim or Claim(guest)
+        self.starts.check_arrival(self.context, guest, claim, 'this')
 
     def test_floating_guests(self):
         self.go_through(samples.instance())
@@ -233,7 +237,7 @@ class NoMatterTest(StartsTestCase):
             uuid = uuids.instance
 
         self.flags(page_check='off', page_check_on_restart='off')
-        self.go_through(Instance())
+        self.go_through(Instance(), claim='nor the claim')
         self.assertEqual(0, self.running.asked)
         self.assertEqual([], self.log.records)
 
@@ -341,6 +345,12 @@ class PartTest(StartsTestCase):
     def test_host_boot_is_patient_also_for_the_reboot_within(self):
         with self.of(paths.HOST_BOOT, self.short):
             self.start(paths.RESTART, self.short)
+        with (
+            self.of(paths.HOST_BOOT, self.fits),
+            self.of(paths.RESTART, self.fits),
+        ):
+            self.machine.steal(1, 2048, 64)
+            self.starts.ended(self.fits)
 
 
 class EndedTest(StartsTestCase):
@@ -381,6 +391,20 @@ class EndedTest(StartsTestCase):
     def test_nor_for_a_build_that_is_cleaned_up(self):
         with self.of(paths.BUILD, self.fits):
             self.end()
+
+    def test_it_waits_once(self):
+        """Nova destroys a guest again that was started meanwhile."""
+        self.flags(page_check_on_restart='warn', page_wait=0)
+        with self.of(paths.RESTART, self.fits):
+            self.end()
+            self.assertEqual(1, len(self.log.at('WARNING')))
+            self.end()
+            self.assertEqual(1, len(self.log.at('WARNING')))
+
+    def test_nor_for_what_lacked_before(self):
+        with self.of(paths.HOST_BOOT, self.short):
+            self.starts.ended(self.short)
+        self.assertEqual(1, len(self.log.at('WARNING')))
 
     def test_nor_for_one_that_has_started(self):
         with self.of(paths.RESTART, self.fits):
@@ -544,6 +568,36 @@ class AcrossTest(StartsTestCase):
             )
         self.assert_nothing_is_left()
 
+    def relaunch(self):
+        with self.starts.relaunching(self.fits):
+            return [promise.launching for promise in self.desk.promises]
+
+    def test_it_is_started_again(self):
+        """libvirt is asked for that, and not by _create_guest()."""
+        with self.starts.across():
+            self.begin(self.fits)
+            self.assertEqual([True], self.relaunch())
+            self.assertEqual((), self.desk.promises)
+
+    def test_it_fails_to(self):
+        with self.starts.across():
+            self.begin(self.fits)
+            with (
+                contextlib.suppress(KilledError),
+                self.starts.relaunching(self.fits),
+            ):
+                raise KilledError
+            [promise] = self.desk.promises
+            self.assertFalse(promise.launching)
+
+    def test_its_pages_are_not_back(self):
+        with self.starts.across():
+            self.begin(self.fits)
+            self.machine.steal(1, 2048, 33)
+            self.assertRaises(
+                exception.ComputeResourcesUnavailable, self.relaunch
+            )
+
     def test_a_live_one_begins_nothing(self):
         with self.starts.across():
             pass
@@ -654,6 +708,13 @@ class LetThroughTest(StartsTestCase):
         self.start(paths.BUILD, self.guest(32))
         [line] = self.log.at('INFO')
         self.assertIn('needed 16, available 0', line)
+
+    def test_it_lacked_them_until_it_was_launched(self):
+        with self.of(paths.BUILD, self.short):
+            self.set_free(64)
+            with self.launching(self.short):
+                pass
+        self.assert_logged('INFO', self.started)
 
     def test_it_lacked_them_when_its_domain_had_ended(self):
         with self.of(paths.RESTART, self.fits):
