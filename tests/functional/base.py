@@ -138,7 +138,6 @@ class GuardTestCase(base.ServersTestBase):
         )
         self.flags(group='numa_guard', floating_cells=floating)
         self.flags(compute_driver=driver)
-        self.start_compute(hostname=name, host_info=info)
         kernel = self.useFixture(fixture.KernelFixture())
         for cell in info.numa_topology.cells:
             for page in cell.mempages:
@@ -148,17 +147,23 @@ class GuardTestCase(base.ServersTestBase):
                     )
                     kernel.set_bound(page.size)
         self.kernels[name] = kernel
-        self.use_kernel(name)
+        self.start_compute(hostname=name, host_info=info)
 
-    def use_kernel(self, name):
-        """Let a compute that has just been started read its own files.
+    def start_compute(self, hostname='compute1', *args, **kwargs):
+        """Let a compute read its host's files, from the start.
 
         What its guests have in use, they show as that.
         """
-        driver = self.computes[name].driver
-        if name not in self.followed:
-            self.followed[name] = qemu.Kernel(
-                self.kernels[name].kernel, driver._host.get_connection()
+        kernel = self.kernels[hostname].kernel
+        with fixtures.MonkeyPatch(
+            'nova_numa_guard.virt.driver.pools.Kernel',
+            lambda: self.followed.get(hostname, kernel),
+        ):
+            super().start_compute(hostname, *args, **kwargs)
+        driver = self.computes[hostname].driver
+        if hostname not in self.followed:
+            self.followed[hostname] = qemu.Kernel(
+                kernel, driver._host.get_connection()
             )
         if hasattr(driver, 'page_check'):
             for part in (
@@ -166,7 +171,8 @@ class GuardTestCase(base.ServersTestBase):
                 driver.floating_cells,
                 driver.reporter,
             ):
-                part.kernel = self.followed[name]
+                part.kernel = self.followed[hostname]
+        return hostname
 
     def take_down(self, host):
         """Stop a compute, and tell Nova that it is gone."""
@@ -177,13 +183,7 @@ class GuardTestCase(base.ServersTestBase):
 
     def bring_up(self, host):
         """Start a compute that was taken down."""
-        # It may start guests before it is up.
-        with fixtures.MonkeyPatch(
-            'nova_numa_guard.virt.driver.pools.Kernel',
-            lambda: self.followed[host],
-        ):
-            self.restart_compute_service(host)
-        self.use_kernel(host)
+        self.restart_compute_service(host)
         self.api.put_service_force_down(
             self.computes[host].service_ref.uuid, False
         )

@@ -159,7 +159,6 @@ class FloatingCellsTest(CellsCase):
         self.flags(cpu_shared_set='0-2,6-8', group='compute')
         self.flags(cpu_dedicated_set='9-11', group='compute')
         self.restart_compute_service('host1')
-        self.use_kernel('host1')
         self.look()
         self.assertIn(
             f'NUMA guard: 1 affined guests are still on floating cells 0, '

@@ -52,7 +52,6 @@ class HalfAFleetTest(base.GuardTestCase):
         self.assertEqual({'floating'}, self.guests_on('host1'))
         self.flags(compute_driver=base.DRIVER)
         self.restart_compute_service('host1')
-        self.use_kernel('host1')
         self.boot(self.affined)
         self.boot(self.floating)
         self.assertEqual({'floating'}, self.guests_on('host1'))

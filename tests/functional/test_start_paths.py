@@ -12,6 +12,7 @@
 
 """Every way in which a server starts where it is, with pages and without."""
 
+import json
 import threading
 import time
 
@@ -19,7 +20,7 @@ import fixtures
 from nova import exception
 from nova.image import glance
 
-from tests.functional import pages
+from tests.functional import base, pages
 
 
 class StartTest(pages.PagesTestCase):
@@ -168,6 +169,55 @@ class SuspendTest(pages.PagesTestCase):
         self.assertFalse(self.domain(server).hasManagedSaveImage(0))
         self.assertIn('hugepages', self.domain(server).XMLDesc(0))
         self.assert_nothing_promised()
+
+
+class PersistentMemoryTest(pages.PagesTestCase):
+    HOSTS = ()
+    NAMESPACES = [
+        {
+            'dev': 'namespace0.0',
+            'mode': 'devdax',
+            'size': 1 << 32,
+            'daxregion': {
+                'align': 1 << 21,
+                'devices': [{'chardev': 'dax0.0', 'size': 1 << 32}],
+            },
+            'name': 'ns_0',
+            'numa_node': 0,
+        }
+    ]
+
+    def setUp(self):
+        self.zeroed = []
+        for name, replacement in (
+            ('get_pmem_namespaces', lambda: json.dumps(self.NAMESPACES)),
+            ('cleanup_vpmem', self.zeroed.append),
+        ):
+            self.useFixture(
+                fixtures.MonkeyPatch(
+                    f'nova.privsep.libvirt.{name}', replacement
+                )
+            )
+        super().setUp()
+        self.flags(pmem_namespaces='4GB:ns_0', group='libvirt')
+        self.start_host('host1', base.pages(16384, huge=512))
+
+    def test_a_refusal_zeroes_none(self):
+        """Nova zeroes it where a start fails, as it does at a hard reboot."""
+        flavor = self.flavor(memory_mb=512, **base.HUGE, **{'hw:pmem': '4GB'})
+        server = self.boot(flavor)
+        self.assertIn('/dev/dax0.0', self.domain(server).XMLDesc(0))
+        self.act(server, 'SUSPENDED', suspend=None)
+        self.leave(100)
+        self.act(server, 'SUSPENDED', resume=None)
+        self.assert_refused(server)
+        self.leave(256)
+        self.act(server, 'ACTIVE', resume=None)
+        self.act(server, 'SHUTOFF', **{'os-stop': None})
+        self.leave(100)
+        self.act(server, 'SHUTOFF', **{'os-start': None})
+        self.assert_refused(server)
+        self.assertEqual([], self.zeroed)
 
 
 class RescueTest(pages.PagesTestCase):
