@@ -266,7 +266,7 @@ class RaceTest(LookTestCase):
         """
         counts = set()
         for at in range(14):
-            for further in range(14):
+            for further in (0, 1, 2, 4, 7):
                 for step in steps[:1]:
                     step()
                 self.lookout._reserved_before.clear()
