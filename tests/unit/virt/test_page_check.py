@@ -467,7 +467,8 @@ class InquireTest(PageCheckTestCase):
 
         def end():
             time.sleep(0.02)
-            self.machine.set_pool(0, 2048, total=64, free=64)
+            with self.host.desk._changed:  # nobody reads
+                self.machine.set_pool(0, 2048, total=64, free=64)
 
         thread = threading.Thread(target=end)
         thread.start()

@@ -82,9 +82,12 @@ class StartsTestCase(base.TestCase):
         return self.starts.launching(self.context, guest, 'this')
 
     def later(self, function, *args):
+        """Do it while somebody waits, and nobody reads."""
+
         def do():
             time.sleep(0.05)
-            function(*args)
+            with self.desk._changed:
+                function(*args)
 
         thread = threading.Thread(target=do)
         thread.start()
