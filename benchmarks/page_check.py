@@ -150,7 +150,8 @@ def main() -> None:
         host = Host(machine)
         with contextlib.closing(Checks(host)) as checks:
             figures = checks.check.figures(host.needs, ())
-            assert figures and len(figures.claims) == GUESTS
+            assert figures
+            assert len(figures.claims) == GUESTS
             results = [
                 runner.bench_func('warm: kernel files', checks.kernel_files),
                 runner.bench_func('warm: domains', checks.domains),

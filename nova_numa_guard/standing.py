@@ -318,7 +318,7 @@ def _left(
             theirs = each.claimed + each.promised + each.starting
             free = min(free, pool.total - pool.surplus - configured - theirs)
         # What the guest has itself, nobody else can be promised.
-        pools.append(dataclasses.replace(pool, free=max(each.own, free, 0)))
+        pools.append(dataclasses.replace(pool, free=max(each.own, free)))
         _add(idle, pool.page_size, each.idle)
         _add(starting, pool.page_size, yet_to_touch)
         _add(gone, pool.page_size, away - each.own)
@@ -330,7 +330,7 @@ def _left(
         floating = anywhere.get(size, 0)
         # What is reserved may be that of guests that have not touched it.
         idle_pages = idle.get(size, 0) + floating
-        others = max(0, bound.reserved - idle_pages)
+        others = bound.reserved - idle_pages
         others_at_least = max(0, others - starting.get(size, 0))
         before = figures.reserved_before.get(size, 0) - idle_pages
         reserved = floating + (

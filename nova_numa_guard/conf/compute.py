@@ -222,7 +222,7 @@ Related options:
     ),
     cfg.IntOpt(
         'page_wait',
-        default=30,
+        default=60,
         min=0,
         help="""
 For how many seconds at most a start waits for pages.

@@ -212,16 +212,23 @@ class NUMAGuardDriver(driver.LibvirtDriver):
         instance: Any,
         power_on: bool = True,
         pause: bool = False,
+        *args: Any,
         **kwargs: Any,
     ) -> Any:
-        with contextlib.ExitStack() as stack:
-            if power_on or pause:
-                stack.enter_context(
-                    self.starts.launching(context, instance, self._guard_host)
+        try:
+            with contextlib.ExitStack() as stack:
+                if power_on or pause:
+                    stack.enter_context(
+                        self.starts.launching(
+                            context, instance, self._guard_host
+                        )
+                    )
+                guest = super()._create_guest(
+                    context, xml, instance, power_on, pause, *args, **kwargs
                 )
-            guest = super()._create_guest(
-                context, xml, instance, power_on, pause, **kwargs
-            )
+        finally:
+            if not self.reporter.truth.is_settled:
+                self.delivery.request_audit()
         self.floating_cells.verify(instance, guest)
         return guest
 

@@ -39,7 +39,9 @@ class Truth:
         has not returned
     :param complain: warns of something once
 
-    ``figures`` are those of the last audit, by pool.
+    ``figures`` are those of the last audit, by pool. It ``is_settled`` unless
+    guests were starting then that may not be looked at: what they had touched
+    Nova was told to be with others.
     """
 
     def __init__(
@@ -52,6 +54,7 @@ class Truth:
         self._launching = launching
         self._complain = complain
         self.figures: tuple[accounting.Figure, ...] = ()
+        self.is_settled = True
         self._outsiders: dict[accounting.Key, int] = {}
         self._seen: frozenset[tuple[str, int]] = frozenset()
 
@@ -146,6 +149,9 @@ class Truth:
             if (claim.uuid, claim.domain_id) not in self._seen
         }
         held = self._held(kernel, ours, launching | arrived)
+        self.is_settled = all(
+            claim.uuid in held or claim.uuid not in launching for claim in ours
+        )
         now = kernel.pools()
         after = self._list()
         if after is None:

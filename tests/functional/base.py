@@ -148,21 +148,20 @@ class GuardTestCase(base.ServersTestBase):
                     kernel.set_bound(page.size)
         self.kernels[name] = kernel
         self.followed[name] = qemu.Kernel(kernel.kernel)
-        with self.own_kernel(name):
-            self.start_compute(hostname=name, host_info=info)
-        self.followed[name].follow(
-            self.computes[name].driver._host.get_connection()
-        )
+        self.start_compute(hostname=name, host_info=info)
 
-    def own_kernel(self, name):
-        """Let a compute that is started meanwhile read its own files.
+    def start_compute(self, hostname='compute1', *args, **kwargs):
+        """Let a compute read its host's files, from the start.
 
-        From the first audit on, by which Nova is told of its pages. What its
-        guests have in use, they show as that.
+        What its guests have in use, they show as that.
         """
-        return fixtures.MonkeyPatch(
-            'nova_numa_guard.pools.Kernel', lambda: self.followed[name]
-        )
+        kernel = self.followed[hostname]
+        with fixtures.MonkeyPatch(
+            'nova_numa_guard.pools.Kernel', lambda: kernel
+        ):
+            super().start_compute(hostname, *args, **kwargs)
+        kernel.follow(self.computes[hostname].driver._host.get_connection())
+        return hostname
 
     def take_down(self, host):
         """Stop a compute, and tell Nova that it is gone."""
@@ -173,8 +172,7 @@ class GuardTestCase(base.ServersTestBase):
 
     def bring_up(self, host):
         """Start a compute that was taken down."""
-        with self.own_kernel(host):
-            self.restart_compute_service(host)
+        self.restart_compute_service(host)
         self.api.put_service_force_down(
             self.computes[host].service_ref.uuid, False
         )

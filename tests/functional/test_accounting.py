@@ -10,11 +10,7 @@
 # License for the specific language governing permissions and limitations
 # under the License.
 
-"""Nova is told of the pages that a host has, whoever took them.
-
-Nova's fake libvirt takes no pages from the fake kernel: what a guest holds, a
-test has to take.
-"""
+"""Nova is told of the pages that a host has, whoever took them."""
 
 from nova import objects
 from nova.tests.functional.libvirt import base as libvirt_base
@@ -38,7 +34,7 @@ class AccountingCase(base.GuardTestCase):
         self.huge = self.flavor(memory_mb=512, **base.HUGE)  # 256 pages
 
     def pool(self, host, free, total=512):
-        """Set what the kernel of a host has."""
+        """Set what the kernel of a host has, and would have free of guests."""
         self.kernels[host].set_pool(0, 2048, total=total, free=free)
 
     def assert_arrives(self, host, flavor=None):
@@ -115,7 +111,7 @@ class OutsidersTest(AccountingCase):
     def test_another_process_is_named_as_unaccounted(self):
         """Case 28: CNF testbed 172."""
         server = self.assert_arrives('host1')
-        self.pool('host1', 0)
+        self.pool('host1', 256)
         self.look()
         figure = self.figure('host1')
         self.assertEqual((256, 256), (figure.claimed, figure.unaccounted))
@@ -126,7 +122,7 @@ class OutsidersTest(AccountingCase):
     def test_pages_that_the_kernel_leaked(self):
         """Case 38: the guest has gone, and they do not come back."""
         server = self.assert_arrives('host1')
-        self.pool('host1', 256)
+        self.followed['host1'].keep(server)
         self.look()
         self.assertEqual((512, 0), self.mempages('host1'))
         self.gone(server)
@@ -139,16 +135,13 @@ class OutsidersTest(AccountingCase):
 
     def test_a_servers_own_pages_are_not_counted_twice(self):
         first = self.assert_arrives('host1')
-        self.pool('host1', 256)
         self.look()
         # The other one fits exactly.
         second = self.assert_arrives('host1')
-        self.pool('host1', 0)
         self.look()
         self.assertEqual((512, 0), self.mempages('host1'))
         self.assert_arrives('host2')
         self._stop_server(first)
-        self.pool('host1', 256)
         self.look()
         # It may be started again, so that its place is not given away.
         self.assertEqual((512, 0), self.mempages('host1'))
@@ -216,7 +209,6 @@ class MovesTest(libvirt_base.LibvirtMigrationMixin, AccountingCase):
     def setUp(self):
         super().setUp()
         self.server = self.assert_arrives('host1')
-        self.pool('host1', 256)
         self.pool('host2', 100)
         self.look()
 
@@ -281,57 +273,33 @@ class MovesTest(libvirt_base.LibvirtMigrationMixin, AccountingCase):
 
 
 class DeliveryTest(AccountingCase):
-    """A refusal is in the database with the claim that is given up for it."""
+    """A refusal is in the scheduler's hands before the next audit."""
 
-    def record(self, host):
+    def refused(self, host):
+        """The pools that the scheduler reads of."""
         node = objects.ComputeNode.get_by_host_and_nodename(
             self.admin_context, host, host
         )
-        return report.decode(node.stats['numa_guard'])
-
-    def deliver(self, host, build):
-        """Let the page check of a host hand its refusals over."""
-        driver = self.computes[host].driver
-        driver.page_check._refused = type(
-            'Handed',
-            (),
-            {
-                'add': staticmethod(
-                    lambda pools, now, ttl: driver.delivery.refused(
-                        pools, build
-                    )
-                )
-            },
-        )()
-        return driver.delivery
+        record = report.decode(node.stats['numa_guard'])
+        return [(each.node, each.page_size) for each in record.refused]
 
     def test_a_build_takes_it_along(self):
-        self.deliver('host1', build=True)
+        """With the claim that Nova gives up, and without an audit."""
         self.pool('host1', 100)
-        # No audit is made, of this host or another.
         server = self.boot(self.huge)
         self.assertEqual('host2', self.host_of(server))
-        [refusal] = self.record('host1').refused
-        self.assertEqual(POOL, (refusal.node, refusal.page_size))
-        self.assertEqual(100, self.record('host1').headroom[2048][0])
+        self.assertEqual([POOL], self.refused('host1'))
         self.assertEqual((512, 0), self.mempages('host1'))
 
-    def test_an_audit_is_asked_for(self):
-        delivery = self.deliver('host1', build=False)
+    def test_a_start_has_the_host_audited(self):
+        """It has no claim to give up."""
+        server = self.assert_arrives('host1')
+        self._stop_server(server)
         self.pool('host1', 100)
-        self.boot(self.huge)
+        self.api.post_server_action(server['id'], {'os-start': None})
         self._wait_for_assert(
-            lambda: self.assertEqual(
-                [POOL],
-                [
-                    (each.node, each.page_size)
-                    for each in self.record('host1').refused
-                ],
-            ),
+            lambda: self.assertEqual([POOL], self.refused('host1')),
             max_retries=60,
         )
-        self._wait_for_assert(
-            lambda: self.assertFalse(delivery._working), max_retries=60
-        )
-        # And with the audit Nova knows of the pages.
+        # And by the audit Nova knows of the pages.
         self.assertEqual((512, 412), self.mempages('host1'))

@@ -16,24 +16,11 @@ from nova import context, objects
 
 from nova_numa_guard import domain, guests, pools
 from nova_numa_guard.virt import needs
-from tests.functional import base
-
-NEEDED_256 = (
-    'huge pages of 2048 KiB on host NUMA node 0: needed 256, available 100'
-)
+from tests.functional import base, pages
 
 
-class PageCheckTest(base.GuardTestCase):
-    def setUp(self):
-        super().setUp()
-        # host1 has more memory, and so is weighed first
-        self.start_host('host1', base.pages(16384, huge=512))
-        self.start_host('host2', base.pages(8192, huge=512))
-        self.huge = self.flavor(memory_mb=512, **base.HUGE)
-
-    def leave(self, host, pages):
-        """Take what the kernel of a host has, but for a few pages."""
-        self.kernels[host].set_pool(0, 2048, total=512, free=pages)
+class PageCheckTest(pages.PagesTestCase):
+    HOSTS = ('host1', 'host2')
 
     def refusals(self):
         return self.stdlog.logger.output.count('Refused to start')
@@ -44,18 +31,18 @@ class PageCheckTest(base.GuardTestCase):
         self.assertEqual([], self.events(server))
 
     def test_the_last_page_may_be_taken(self):
-        self.leave('host1', 256)
+        self.leave(256)
         self.assertEqual('host1', self.host_of(self.boot(self.huge)))
 
     def test_stolen_pages_send_the_build_to_the_next_host(self):
-        self.leave('host1', 100)
+        self.leave(100)
         server = self.boot(self.huge)
         self.assertEqual('host2', self.host_of(server))
         self.assertEqual(
             [
                 (
                     'host1',
-                    f'Insufficient compute resources: {NEEDED_256}.',
+                    f'Insufficient compute resources: {self.NEEDED}.',
                 )
             ],
             self.events(server),
@@ -71,13 +58,13 @@ class PageCheckTest(base.GuardTestCase):
 
     def test_pages_stolen_on_every_host(self):
         for host in ('host1', 'host2'):
-            self.leave(host, 100)
+            self.leave(100, host)
         server = self.boot(self.huge, expected_state='ERROR')
         self.assertEqual(
             {'host1', 'host2'}, {host for host, _ in self.events(server)}
         )
         for _, details in self.events(server):
-            self.assertIn(NEEDED_256, details)
+            self.assertIn(self.NEEDED, details)
         self.assertNotIn('huge pages', server['fault']['message'])
         self.assertEqual({}, self.xml)
         self.assertEqual(
@@ -122,7 +109,7 @@ class PageCheckTest(base.GuardTestCase):
     def test_evacuation_is_refused_and_loses_nothing(self):
         server = self.boot(self.huge)
         self.take_down('host1')
-        self.leave('host2', 100)
+        self.leave(100, 'host2')
         self._evacuate_server(
             server,
             expected_state='ACTIVE',
@@ -130,7 +117,7 @@ class PageCheckTest(base.GuardTestCase):
             expected_migration_status='failed',
         )
         self.assertIn(
-            ('host2', f'Insufficient compute resources: {NEEDED_256}.'),
+            ('host2', f'Insufficient compute resources: {self.NEEDED}.'),
             self.events(server),
         )
         self.assertEqual(
@@ -144,29 +131,14 @@ class PageCheckTest(base.GuardTestCase):
         self._evacuate_server(server, expected_host='host2')
         self.assertEqual([], self.events(server))
 
-    def test_rebuild_in_place_is_never_refused(self):
-        """Nova has destroyed the guest, and would lose its allocation."""
-        server = self.boot(self.huge)
-        self.leave('host1', 100)
-        self._rebuild_server(
-            server, self.glance.auto_disk_config_enabled_image['id']
-        )
-        self.assertEqual('host1', self.host_of(server))
-        self.assertIn(NEEDED_256, self.stdlog.logger.output)
-        self.assertEqual(0, self.refusals())
-        self.assertEqual(
-            {self.compute_rp_uuids['host1']},
-            set(self._get_allocations_by_server_uuid(server['id'])),
-        )
-
     def test_unshelve_is_refused(self):
         self.take_down('host2')
         server = self._shelve_server(self.boot(self.huge))
-        self.leave('host1', 100)
+        self.leave(100)
         self.api.post_server_action(server['id'], {'unshelve': None})
         self._wait_for_assert(
             lambda: self.assertEqual(
-                [('host1', f'Insufficient compute resources: {NEEDED_256}.')],
+                [('host1', f'Insufficient compute resources: {self.NEEDED}.')],
                 self.events(server),
             ),
             max_retries=60,
@@ -178,26 +150,27 @@ class PageCheckTest(base.GuardTestCase):
                 'OS-EXT-STS:task_state': None,
             },
         )
-        self.leave('host1', 256)
+        self.leave(256)
         self._unshelve_server(server)
 
 
-class SwitchesTest(base.GuardTestCase):
+class SwitchesTest(pages.PagesTestCase):
     def setUp(self):
         super().setUp()
-        self.start_host('host1', base.pages(16384, huge=512))
-        self.kernels['host1'].set_pool(0, 2048, total=512, free=100)
-        self.huge = self.flavor(memory_mb=512, **base.HUGE)
+        self.leave(100)
 
     def test_warn(self):
         self.flags(page_check='warn', group='numa_guard')
-        self.boot(self.huge)
-        self.assertIn(NEEDED_256, self.stdlog.logger.output)
+        server = self.boot(self.huge, expected_state='ERROR')
+        self.assert_tried(server, '[numa_guard] page_check is "warn"')
 
     def test_off(self):
         self.flags(page_check='off', group='numa_guard')
-        self.boot(self.huge)
-        self.assertNotIn('huge pages of', self.stdlog.logger.output)
+        server = self.boot(self.huge, expected_state='ERROR')
+        log = self.log()
+        self.assertNotIn('huge pages of', log)
+        self.assertIn(self.NO_MEMORY, log)
+        self.assertEqual([], self.events(server))
 
     def test_overcommit(self):
         """The kernel may add surplus pages, so this is no shortage."""

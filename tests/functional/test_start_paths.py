@@ -12,13 +12,13 @@
 
 """Every way in which a server starts where it is, with pages and without."""
 
+import json
 import threading
 import time
 
 import fixtures
-from nova import exception
 
-from tests.functional import pages
+from tests.functional import base, pages
 
 
 class StartTest(pages.PagesTestCase):
@@ -34,7 +34,6 @@ class StartTest(pages.PagesTestCase):
         self.act(server, 'ACTIVE', **{'os-start': None})
         self.assertTrue(self.domain(server).runs)
         self.assertEqual(1, len(self.events(server)))
-        self.assert_nothing_promised()
 
     def test_a_running_server_reboots_on_a_full_host(self):
         """Its own pages count, and are kept for it."""
@@ -56,7 +55,6 @@ class StartTest(pages.PagesTestCase):
         [other] = others
         self.assertIn('needed 256, available 0', self.events(other)[-1][1])
         self.assertEqual(1, len(self.domains()))
-        self.assert_nothing_promised()
 
     def test_a_server_that_died_is_not_rebooted_without_pages(self):
         """Nova calls a server that does not run after a reboot ERROR."""
@@ -130,7 +128,6 @@ class PeerTest(pages.PagesTestCase):
         self.act(self.server, 'ACTIVE', reboot={'type': 'HARD'})
         self.assertTrue(self.domain(self.server).runs)
         self.assertEqual([], self.events(self.server))
-        self.assert_nothing_promised()
 
     def test_peer_does_not_let_go(self):
         had = self.possessions(self.server)
@@ -146,7 +143,6 @@ class PeerTest(pages.PagesTestCase):
         self.let_go()
         self.act(self.server, 'RESCUE', rescue={'adminPass': 'secret'})
         self.assertNotIn('Starting although', self.log())
-        self.assert_nothing_promised()
 
 
 class SuspendTest(pages.PagesTestCase):
@@ -166,7 +162,55 @@ class SuspendTest(pages.PagesTestCase):
         self.assertTrue(self.domain(server).runs)
         self.assertFalse(self.domain(server).hasManagedSaveImage(0))
         self.assertIn('hugepages', self.domain(server).XMLDesc(0))
-        self.assert_nothing_promised()
+
+
+class PersistentMemoryTest(pages.PagesTestCase):
+    HOSTS = ()
+    NAMESPACES = [
+        {
+            'dev': 'namespace0.0',
+            'mode': 'devdax',
+            'size': 1 << 32,
+            'daxregion': {
+                'align': 1 << 21,
+                'devices': [{'chardev': 'dax0.0', 'size': 1 << 32}],
+            },
+            'name': 'ns_0',
+            'numa_node': 0,
+        }
+    ]
+
+    def setUp(self):
+        self.zeroed = []
+        for name, replacement in (
+            ('get_pmem_namespaces', lambda: json.dumps(self.NAMESPACES)),
+            ('cleanup_vpmem', self.zeroed.append),
+        ):
+            self.useFixture(
+                fixtures.MonkeyPatch(
+                    f'nova.privsep.libvirt.{name}', replacement
+                )
+            )
+        super().setUp()
+        self.flags(pmem_namespaces='4GB:ns_0', group='libvirt')
+        self.start_host('host1', base.pages(16384, huge=512))
+
+    def test_a_refusal_zeroes_none(self):
+        """Nova zeroes it where a start fails, as it does at a hard reboot."""
+        flavor = self.flavor(memory_mb=512, **base.HUGE, **{'hw:pmem': '4GB'})
+        server = self.boot(flavor)
+        self.assertIn('/dev/dax0.0', self.domain(server).XMLDesc(0))
+        self.act(server, 'SUSPENDED', suspend=None)
+        self.leave(100)
+        self.act(server, 'SUSPENDED', resume=None)
+        self.assert_refused(server)
+        self.leave(256)
+        self.act(server, 'ACTIVE', resume=None)
+        self.act(server, 'SHUTOFF', **{'os-stop': None})
+        self.leave(100)
+        self.act(server, 'SHUTOFF', **{'os-start': None})
+        self.assert_refused(server)
+        self.assertEqual([], self.zeroed)
 
 
 class RescueTest(pages.PagesTestCase):
@@ -178,7 +222,6 @@ class RescueTest(pages.PagesTestCase):
         self.assertTrue(self.domain(server).runs)
         self.assertEqual([], self.events(server))
         self.assertNotIn('Starting although', self.log())
-        self.assert_nothing_promised()
 
     def test_rescue_is_not_refused(self):
         """It has been powered off already, so that QEMU may as well try."""
@@ -202,66 +245,3 @@ class RescueTest(pages.PagesTestCase):
         self.assertEqual(had, self.possessions(server))
         self.leave(256)
         self.act(server, 'ACTIVE', reboot={'type': 'HARD'})
-
-
-class SnapshotTest(pages.PagesTestCase):
-    """A cold snapshot saves the guest's memory, and starts it again."""
-
-    def setUp(self):
-        super().setUp()
-        self.flags(disable_libvirt_livesnapshot=True, group='workarounds')
-        self.server = self.own()
-        self.leave(256)
-
-    def snapshot(self):
-        return self.act(self.server, createImage={'name': 'snapshot'})
-
-    def test_on_a_full_host(self):
-        before = self.domain(self.server).ID()
-        self.assertEqual('ACTIVE', self.snapshot()['status'])
-        self.assertTrue(self.domain(self.server).runs)
-        self.assertNotEqual(before, self.domain(self.server).ID())
-        self.assertNotIn('Starting although', self.log())
-        self.assert_nothing_promised()
-
-    def test_peer_does_not_let_go(self):
-        """The guest is off, and what was in its memory is on the disk."""
-        self.followed['host1'].keep(self.server)
-        self.snapshot()
-        self.assert_refused(self.server, '0 (after 1 s)')
-        self.assertTrue(self.domain(self.server).hasManagedSaveImage(0))
-
-
-class RebuildTest(pages.PagesTestCase):
-    def setUp(self):
-        super().setUp()
-        self.server = self.own()
-        self.leave(256)
-        self.image = self.glance.auto_disk_config_enabled_image['id']
-
-    def test_nobody_gets_the_pages_while_it_is_down(self):
-        others = []
-        self.meanwhile(
-            lambda: others.append(self.force(self.huge, 'host1', 'ERROR'))
-        )
-        self.act(self.server, 'ACTIVE', rebuild={'imageRef': self.image})
-        self.assertTrue(self.domain(self.server).runs)
-        self.assertNotIn('Starting although', self.log())
-        [other] = others
-        self.assertIn('needed 256, available 0', self.events(other)[-1][1])
-        self.assert_nothing_promised()
-
-    def test_one_that_fails_keeps_no_pages_from_others(self):
-        """Nova does not tell the driver that it gave up before spawn()."""
-
-        def fail(*args, **kwargs):
-            raise exception.CinderConnectionFailed(reason='no answer')
-
-        self.useFixture(
-            fixtures.MonkeyPatch(
-                'nova.volume.cinder.API.attachment_update', fail
-            )
-        )
-        self.act(self.server, 'ERROR', rebuild={'imageRef': self.image})
-        self.assert_nothing_promised()
-        self.force(self.huge, 'host1', 'ACTIVE')

@@ -121,6 +121,8 @@ class MoveTest(pages.PagesTestCase):
         )
         self.assertIn(self.NEEDED, self.events(server)[-1][1])
         self.leave(256, 'host2')
+        # Else Nova goes by what it was told at the refusal.
+        self.look()
         self.act(server, 'SHUTOFF', evacuate={})
         self.assertEqual('host2', self.host_of(server))
         self.act(server, 'ACTIVE', **{'os-start': None})

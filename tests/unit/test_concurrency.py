@@ -29,6 +29,7 @@ SEEDS = {
     'of_two_pools': 200,
     'with_a_thief': 200,
     'of_opaque_guests': 40,
+    'of_latecomers': 40,
 }
 PARTS = 8
 EACH = 4  # pages
@@ -45,9 +46,11 @@ class Start(threading.Thread):
         super().__init__()
         self.host, self.uuid, self.needs = host, name, needs
         self.failures = failures
+        self.delay = host.random.random() * host.spread
         self.result = None
 
     def run(self):
+        time.sleep(self.delay)
         self.result = self._start()
 
     def _start(self):
@@ -86,12 +89,14 @@ class Host:
         self.promises = reservations.Reservations()
         self.lookout = look.Lookout(self.machine, self.machine.running, {})
         self.step = self.random.randint(1, EACH)
+        self.moments = (0.0, 0.0, 0.0005, 0.002)
+        self.spread = 0.0  # seconds within which all ask
 
     def look(self, needs):
         return lambda promises: self.lookout.figures(needs, promises)
 
     def moment(self):
-        return self.random.choice((0.0, 0.0, 0.0005, 0.002))
+        return self.random.choice(self.moments)
 
     def start_all(self, needs_of):
         starts = [
@@ -159,15 +164,29 @@ class ConcurrencyTest(base.TestCase):
         self.assertEqual(host.machine.totals, host.machine.free)
 
     def of_opaque_guests(self, seed):
-        """nova-compute may not trace the guests' processes."""
+        """nova-compute may not trace the guests' processes.
+
+        They take longer to start than a shortage takes to be confirmed.
+        """
         host = Host(seed, {0: ROOM * EACH}, opaque=True)
+        host.moments = (0.01, 0.02)
         starts = host.start_all(lambda _: [machine.need(EACH)])
         self.check(host, starts, ROOM)
         self.assertEqual(host.machine.totals, host.machine.free)
 
+    def of_latecomers(self, seed):
+        """They ask while others start, and an outsider has pages."""
+        host = Host(seed, {0: ROOM * EACH + STOLEN})
+        host.machine.reserve(STOLEN)
+        host.machine.touch(0, STOLEN)
+        host.moments, host.spread, host.step = (0.001, 0.005), 0.03, 1
+        starts = host.start_all(lambda _: [machine.need(EACH)])
+        self.check(host, starts, ROOM)
+        self.assertEqual(STOLEN, host.machine.totals[0] - host.machine.free[0])
+
     def of_all_kinds(self):
         for scenario in SEEDS:
-            for seed in range(8):
+            for seed in range(6):
                 getattr(self, scenario)(seed)
 
 

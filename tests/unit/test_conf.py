@@ -34,6 +34,9 @@ DEFAULTS = {
     'small_page_policy': 'auto',
     'accounting': True,
     'page_check': 'enforce',
+    'page_check_on_restart': 'enforce',
+    'page_wait': 60,
+    'host_boot_wait': 120,
     'refusal_ttl': 300,
     'metrics_port': 0,
     'metrics_address': '127.0.0.1',
@@ -48,8 +51,15 @@ WORDS = {
     'numatune': ('guard', 'stock'),
     'small_page_policy': ('auto', 'preferred', 'local', 'strict'),
     'page_check': ('enforce', 'warn', 'off'),
+    'page_check_on_restart': ('enforce', 'warn', 'off'),
 }
-MUTABLE = {'isolation_mode', 'mixed_hosts', 'isolation_on_moves', 'page_check'}
+MUTABLE = {
+    'isolation_mode',
+    'mixed_hosts',
+    'isolation_on_moves',
+    'page_check',
+    'page_check_on_restart',
+}
 
 
 class ConfTest(base.TestCase):
@@ -186,6 +196,8 @@ class ConfTest(base.TestCase):
             'weight_multiplier': '1',
             'floating_cells': '0',
             'accounting': 'false',
+            'page_wait': '1',
+            'host_boot_wait': '1',
             'refusal_ttl': '1',
             'metrics_port': '9180',
             'metrics_address': '::1',
@@ -264,7 +276,9 @@ class ConfTest(base.TestCase):
         for opt in conf.OPTS:
             self.assertIs(opt.name in MUTABLE, opt.mutable, opt.name)
             if opt.mutable:
-                self.assertRegex(opt.help, 'SIGHUP|like\\s+``isolation_mode``')
+                self.assertRegex(
+                    opt.help, 'SIGHUP|like\\s+``(isolation_mode|page_check)``'
+                )
 
 
 class SampleTest(base.TestCase):

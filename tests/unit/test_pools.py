@@ -307,7 +307,11 @@ Node 0 HugePages_Free:    100
         self.assertEqual(kib // page * page, self.free())
         self.assertEqual(
             availability.Pool(
-                node=0, page_size=page, total=2013116 // page, free=kib // page
+                node=0,
+                page_size=page,
+                total=2013116 // page,
+                free=kib // page,
+                small=True,
             ),
             self.kernel.small_pool(0),
         )

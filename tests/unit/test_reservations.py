@@ -413,7 +413,9 @@ class InsistTest(ReservationsTestCase):
         self.set(LOOK_AGAIN=0.01)
         self.free[0] = 0
         self.later(self.change, free={0: 100})
-        self.assertTrue(self.ask(insist=True).granted)
+        found, seconds = self.timed(self.ask, insist=True)
+        self.assertTrue(found.granted)
+        self.assertLess(seconds, LONG / 2)
 
     def test_no_longer_than_its_patience(self):
         found = self.ask(pages=101, insist=True, patience=0.1)

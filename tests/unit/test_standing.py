@@ -406,6 +406,13 @@ class ReservedTest(StandingTestCase):
             bound=self.bound(10),
             claims=(a, claim('me', need(20))),
         )
+        # b has ended since it was looked at.
+        self.assert_room(
+            20,
+            bound=self.bound(60),
+            claims=(a, claim('b', need(20))),
+            held={'b': {(0, HUGE): 20}},
+        )
 
     def test_what_running_guests_had_reserved_before_is_theirs(self):
         self.assert_room(
@@ -624,8 +631,24 @@ class AnywhereTest(StandingTestCase):
         held = {'a': {(0, HUGE): 50}}
         self.assert_room(50, found=[pool(50)], claims=self.claims, held=held)
 
+    def test_which_says_nothing_of_others(self):
+        self.assert_room(
+            10,
+            found=[pool(20)],
+            claims=(*self.claims, claim('b', anywhere=((HUGE, 40),))),
+            held={'a': {(0, HUGE): 50}, 'b': {(0, HUGE): 30}},
+        )
+
     def test_it_was_not_looked_at(self):
         self.assert_room(60, found=[pool(60)], claims=self.claims)
+
+    def test_beside_a_guest_that_starts(self):
+        self.assert_room(
+            30,
+            promise('b', need(30), launching=True),
+            claims=self.claims,
+            held={'a': {}},
+        )
 
     def test_what_it_has_reserved_does_not_count_twice(self):
         for reserved, room in ((40, 60), (45, 55)):

@@ -21,13 +21,14 @@ from nova.virt.libvirt import driver as nova_driver
 from oslo_config import cfg
 
 from nova_numa_guard import confinement, domain, fixture, pools, report
-from nova_numa_guard.virt import driver, migration
+from nova_numa_guard.virt import driver, migration, paths
 from tests.unit import base, samples
 from tests.unit.virt import (
     domains,
     records,
     test_floating_cells,
     test_migration,
+    test_starts,
 )
 
 XML = samples.domain_xml((0, 1 << 20, None), (1, 1 << 20, 2048))
@@ -54,6 +55,18 @@ class SignatureTest(base.TestCase):
                 '__init__',
                 'init_host',
                 'spawn',
+                'rebuild',
+                '_hard_reboot',
+                '_soft_reboot',
+                'resume',
+                'resume_state_on_host_boot',
+                'rescue',
+                'unrescue',
+                'snapshot',
+                '_suspend_guest_for_snapshot',
+                '_resume_guest_after_snapshot',
+                '_destroy',
+                'post_claim_migrate_data',
                 '_create_guest',
                 '_get_guest_xml',
                 '_live_migration_operation',
@@ -179,7 +192,11 @@ class StartTest(DriverTestCase):
         )
         found = driver.NUMAGuardDriver('virtapi')
         self.assertEqual([()], made)
-        for part in (found.page_check, found.floating_cells, found.reporter):
+        for part in (
+            found.page_check.lookout,
+            found.floating_cells,
+            found.reporter,
+        ):
             self.assertIs(self.machine.kernel, part.kernel)
 
     def test_the_floating_cells_are_settled(self):
@@ -248,7 +265,7 @@ class SpawnTest(DriverTestCase):
     def test_nova_does_nothing_for_a_guest_that_is_refused(self):
         """No image is downloaded, and no disk is made."""
         self.machine.steal(0, 2048, 1)
-        self.assertRaises(exception.ComputeResourcesUnavailable, self.spawn)
+        self.assertRaises(exception.GroupAffinityViolation, self.spawn)
         self.assertEqual([], self.calls)
 
     def test_the_host_is_the_one_that_nova_said(self):
@@ -260,7 +277,7 @@ class SpawnTest(DriverTestCase):
         self.config.config(host='another')
         self.spawn()
         self.instance.host = 'another'
-        self.assertRaises(exception.ComputeResourcesUnavailable, self.spawn)
+        self.assertRaises(exception.GroupAffinityViolation, self.spawn)
 
     def test_a_guest_of_the_wrong_kind_is_refused(self):
         self.flags(isolation='host')
@@ -296,7 +313,7 @@ class SpawnTest(DriverTestCase):
     def test_nor_does_one_that_has_no_pages(self):
         self.flags(isolation='host')
         self.machine.steal(0, 2048, 1)
-        self.assertRaises(exception.ComputeResourcesUnavailable, self.spawn)
+        self.assertRaises(exception.GroupAffinityViolation, self.spawn)
         self.instance = samples.instance()
         self.spawn()
 
@@ -319,11 +336,222 @@ class SpawnTest(DriverTestCase):
 
     def test_a_refusal_is_in_the_next_report(self):
         self.machine.steal(0, 2048, 1)
-        self.assertRaises(exception.ComputeResourcesUnavailable, self.spawn)
+        self.assertRaises(exception.GroupAffinityViolation, self.spawn)
         self.result = {'hypervisor_hostname': 'this-node'}
         found = self.driver.get_available_resource('this-node')
         [refused] = report.decode(found['stats']['numa_guard']).refused
         self.assertEqual((0, 2048), (refused.node, refused.page_size))
+
+
+class StartPathsTest(DriverTestCase):
+    """Every other way in which Nova starts a guest."""
+
+    def setUp(self):
+        super().setUp()
+        self.useFixture(records.EventRecorder())
+        self.flags(page_wait=0, host_boot_wait=0)
+        self.driver.init_host('this')
+        self.calls.clear()
+        self.promised = []
+        self.instance = samples.instance(
+            samples.guest_cell(64, page_size=2048), vm_state='active'
+        )
+        self.instance._context = self.context = samples.context()
+        self.desk = self.driver.page_check.reservations
+
+    def stock(self, name):
+        record = super().stock(name)
+
+        def noted(driver, *args, **kwargs):
+            if hasattr(self, 'desk'):
+                self.promised.append((name, len(self.desk.promises)))
+            return record(driver, *args, **kwargs)
+
+        return noted
+
+    def call(self, name):
+        """As Nova does, by position and by name."""
+        args = {
+            '_soft_reboot': (self.instance,),
+            'unrescue': (self.context, self.instance),
+        }.get(name, (self.context, self.instance, 'more'))
+        kwargs = {'most': 'most'} if len(args) == 3 else {}
+        self.calls.clear()
+        self.promised.clear()
+        try:
+            return getattr(self.driver, name)(*args, **kwargs)
+        finally:
+            for call in self.calls:
+                self.assertEqual((name, args, kwargs), call)
+            self.assertEqual((), self.desk.promises)
+
+    def test_while_nova_starts_it_its_pages_are_promised(self):
+        self.result = 'what Nova says'
+        for name, tells in (
+            ('_hard_reboot', False),
+            ('_soft_reboot', True),
+            ('resume', False),
+            ('resume_state_on_host_boot', False),
+            ('rescue', False),
+            ('unrescue', False),
+        ):
+            found = self.call(name)
+            self.assertEqual(self.result if tells else None, found)
+            self.assertEqual([(name, 1)], self.promised)
+
+    def test_nova_touches_nothing_of_a_guest_that_is_refused(self):
+        self.machine.steal(0, 2048, 1)
+        for name, refusal in (
+            ('_hard_reboot', exception.ComputeResourcesUnavailable),
+            ('_soft_reboot', exception.ComputeResourcesUnavailable),
+            ('resume', exception.InstanceFaultRollback),
+            ('unrescue', exception.ComputeResourcesUnavailable),
+        ):
+            self.assertRaises(refusal, self.call, name)
+            self.assertEqual([], self.calls)
+
+    def test_what_nova_has_begun_already_goes_on(self):
+        self.machine.steal(0, 2048, 1)
+        for name in ('resume_state_on_host_boot', 'rescue'):
+            self.call(name)
+            self.assertEqual([(name, 1)], self.promised)
+
+    def test_a_rebuild_is_held_to_its_end(self):
+        """Nova has its own way of it, and asks the driver for the parts."""
+        self.result = NotImplementedError()
+        for evacuate, path in (
+            (False, paths.REBUILD),
+            (True, paths.EVACUATION),
+        ):
+            self.assertRaises(
+                NotImplementedError,
+                self.driver.rebuild,
+                self.context,
+                self.instance,
+                'image',
+                evacuate=evacuate,
+            )
+            self.assertEqual(1, len(self.desk.promises))
+            self.assertIs(path, self.driver.starts._holds[self.instance].path)
+            self.assertEqual(
+                (
+                    'rebuild',
+                    (self.context, self.instance, 'image'),
+                    {'evacuate': evacuate},
+                ),
+                self.calls[-1],
+            )
+            self.result = None
+            self.driver.spawn(self.context, self.instance, 'image')
+            self.assertEqual((), self.desk.promises)
+            self.result = NotImplementedError()
+
+    def test_an_evacuation_is_refused_before_nova_does_anything(self):
+        self.machine.steal(0, 2048, 1)
+        self.assertRaises(
+            exception.ComputeResourcesUnavailable,
+            self.driver.rebuild,
+            self.context,
+            self.instance,
+            evacuate=True,
+        )
+        self.assertEqual([], self.calls)
+
+    def snapshot(self, stops):
+        """A cold one stops the guest, and starts it in the end."""
+
+        def stock(nova, context, instance, *args, **kwargs):
+            self.calls.append(('snapshot', args, kwargs))
+            nova._suspend_guest_for_snapshot(context, False, 1, instance)
+            nova._destroy(instance)
+            nova._resume_guest_after_snapshot(
+                context, False, 1, instance, 'guest'
+            )
+
+        for name, function in (
+            ('snapshot', stock),
+            (
+                '_needs_suspend_resume_for_snapshot',
+                lambda nova, live, state: stops,
+            ),
+        ):
+            self.useFixture(
+                fixtures.MonkeyPatch(f'{LIBVIRT}.{name}', function)
+            )
+        self.driver.snapshot(self.context, self.instance, 'id', most='most')
+        self.assertEqual(
+            ('snapshot', ('id',), {'most': 'most'}), self.calls[0]
+        )
+        self.assertEqual((), self.desk.promises)
+
+    def test_a_cold_snapshot(self):
+        self.snapshot(stops=True)
+        self.assertEqual(
+            [
+                ('_suspend_guest_for_snapshot', 1),
+                ('_destroy', 1),
+                ('_resume_guest_after_snapshot', 1),
+            ],
+            self.promised,
+        )
+
+    def test_a_live_snapshot(self):
+        self.snapshot(stops=False)
+        self.assertEqual({0}, {count for _, count in self.promised})
+
+    def test_a_cold_snapshot_that_is_refused(self):
+        self.machine.steal(0, 2048, 1)
+        self.assertRaises(
+            exception.ComputeResourcesUnavailable, self.snapshot, stops=True
+        )
+        self.assertEqual(['snapshot'], [name for name, *_ in self.calls])
+
+    def test_when_nova_has_destroyed_it_its_pages_are_awaited(self):
+        ended = []
+        self.useFixture(
+            fixtures.MonkeyPatch(
+                'nova_numa_guard.virt.starts.Starts.ended',
+                lambda starts, instance: ended.append(list(self.calls)),
+            )
+        )
+        self.driver._destroy(self.instance)
+        self.assertEqual([[('_destroy', (self.instance,), {})]], ended)
+
+    def test_a_live_migration_that_would_find_no_pages(self):
+        claim = test_starts.Claim(self.instance)
+        args = (self.context, self.instance, 'data', claim)
+        self.result = 'what Nova says'
+        self.assertEqual(
+            self.result, self.driver.post_claim_migrate_data(*args)
+        )
+        self.assertEqual([('post_claim_migrate_data', args, {})], self.calls)
+        self.calls.clear()
+        self.machine.steal(0, 2048, 1)
+        self.assertRaises(
+            exception.MigrationPreCheckError,
+            self.driver.post_claim_migrate_data,
+            *args,
+        )
+        self.assertEqual([], self.calls)
+
+    def create(self, **kwargs):
+        guest = self.result = test_floating_cells.FakeGuest()
+        self.assertIs(
+            guest,
+            self.driver._create_guest(
+                self.context, '<xml/>', self.instance, **kwargs
+            ),
+        )
+        [(_, launching)] = self.promised
+        self.promised.clear()
+        self.assertEqual((), self.desk.promises)
+        return bool(launching)
+
+    def test_only_guests_that_are_started_take_pages(self):
+        """Not those that are only defined."""
+        self.assertTrue(self.create())
+        self.assertTrue(self.create(power_on=False, pause=True))
+        self.assertFalse(self.create(power_on=False))
 
 
 class CreateGuestTest(DriverTestCase):
@@ -345,7 +573,7 @@ class CreateGuestTest(DriverTestCase):
     def create(self, *cells):
         self.instance = samples.instance(*cells)
         return self.driver._create_guest(
-            'context', '<xml/>', self.instance, False, power_on=True
+            'context', '<xml/>', self.instance, power_on=True, more='more'
         )
 
     def test_everything_reaches_nova(self):
@@ -354,8 +582,8 @@ class CreateGuestTest(DriverTestCase):
             [
                 (
                     '_create_guest',
-                    ('context', '<xml/>', self.instance, False),
-                    {'power_on': True},
+                    ('context', '<xml/>', self.instance, True, False),
+                    {'more': 'more'},
                 )
             ],
             self.calls,

@@ -467,7 +467,8 @@ class InquireTest(PageCheckTestCase):
 
         def end():
             time.sleep(0.02)
-            self.machine.set_pool(0, 2048, total=64, free=64)
+            with self.host.desk._changed:  # nobody reads
+                self.machine.set_pool(0, 2048, total=64, free=64)
 
         thread = threading.Thread(target=end)
         thread.start()
@@ -499,5 +500,16 @@ class BrokenTest(PageCheckTestCase):
             self.assertEqual((), self.check.reservations.promises)
 
     def test_what_was_refused(self):
+        """Nor is it promised while the database is told."""
+        seen = []
+
+        def start(context, values):
+            seen.append(self.check.reservations.promises)
+            raise RuntimeError('no database')
+
+        self.useFixture(
+            fixtures.MonkeyPatch('nova.db.main.api.action_event_start', start)
+        )
         self.refused(self.guest())
+        self.assertEqual([()], seen)
         self.assertEqual((), self.check.reservations.promises)

@@ -15,7 +15,7 @@
 from oslo_utils import timeutils
 from oslo_utils.fixture import uuidsentinel as uuids
 
-from nova_numa_guard.virt import late_check, page_check, refusal
+from nova_numa_guard.virt import answers, late_check, refusal
 from tests.unit import base, samples
 from tests.unit.virt import records
 
@@ -70,5 +70,5 @@ class RecordTest(base.TestCase):
                 'compute_numa_guard_isolation_check',
                 'compute_numa_guard_page_check',
             ],
-            [late_check.EVENT, page_check.EVENT],
+            [late_check.EVENT, answers.EVENT],
         )

@@ -31,6 +31,7 @@ LACKS = 'huge pages of 2048 KiB on host NUMA node 0: needed 32, available 16'
 LONG = 30
 PATHS = (
     paths.BUILD,
+    paths.EVACUATION,
     paths.REBUILD,
     paths.RESTART,
     paths.RESUME,
@@ -81,9 +82,12 @@ class StartsTestCase(base.TestCase):
         return self.starts.launching(self.context, guest, 'this')
 
     def later(self, function, *args):
+        """Do it while somebody waits, and nobody reads."""
+
         def do():
             time.sleep(0.05)
-            function(*args)
+            with self.desk._changed:
+                function(*args)
 
         thread = threading.Thread(target=do)
         thread.start()
@@ -110,6 +114,7 @@ class PathTest(StartsTestCase):
     def test_a_shortage_is_refused_before_anything_is_touched(self):
         for path, refusal in (
             (paths.BUILD, exception.ComputeResourcesUnavailable),
+            (paths.EVACUATION, exception.ComputeResourcesUnavailable),
             (paths.RESTART, exception.ComputeResourcesUnavailable),
             (paths.RESUME, exception.InstanceFaultRollback),
         ):
@@ -150,7 +155,7 @@ class PathTest(StartsTestCase):
 
     def test_the_option_is_that_of_the_path(self):
         for path in PATHS:
-            restart = path is not paths.BUILD
+            restart = path not in (paths.BUILD, paths.EVACUATION)
             self.flags(
                 page_check='enforce' if restart else 'off',
                 page_check_on_restart='off' if restart else 'enforce',
@@ -159,12 +164,11 @@ class PathTest(StartsTestCase):
         self.assert_logged('WARNING')
 
     def test_the_domain_that_ends_before(self):
+        self.running.add(uuids.other, 1, number=6)
         self.running.add(uuids.instance, 32, number=7, node=1)
         for path in PATHS:
             [promise] = self.start(path, self.fits)
-            self.assertEqual(
-                None if path is paths.BUILD else 7, promise.domain_id
-            )
+            self.assertEqual(7 if path.is_restart else None, promise.domain_id)
 
     def test_of_the_same_pages_the_next_is_told(self):
         with self.of(paths.BUILD, self.fits):
@@ -202,7 +206,7 @@ class NoMatterTest(StartsTestCase):
         # Whoever reads is told of.
         (self.machine.root / 'proc/self/mounts').unlink()
 
-    def go_through(self, guest):
+    def go_through(self, guest, claim=None):
         for path in PATHS:
             self.assertEqual((), self.start(path, guest))
             with self.of(path, guest):
@@ -211,10 +215,13 @@ class NoMatterTest(StartsTestCase):
                     self.assertEqual((), self.desk.promises)
         with self.launching(guest):
             self.assertEqual((), self.desk.promises)
-        self.starts.hold(self.context, guest, 'this')
+        self.starts.hold(paths.REBUILD, self.context, guest, 'this')
         with self.starts.across():
             self.starts.begin(paths.RESTART, self.context, guest, 'this')
-        self.starts.check_arrival(self.context, guest, Claim(guest), 'this')
+            with self.starts.relaunching(guest):
+                self.assertEqual((), self.desk.promises)
+        claim = claim or Claim(guest)
+        self.starts.check_arrival(self.context, guest, claim, 'this')
 
     def test_floating_guests(self):
         self.go_through(samples.instance())
@@ -233,7 +240,7 @@ class NoMatterTest(StartsTestCase):
             uuid = uuids.instance
 
         self.flags(page_check='off', page_check_on_restart='off')
-        self.go_through(Instance())
+        self.go_through(Instance(), claim='nor the claim')
         self.assertEqual(0, self.running.asked)
         self.assertEqual([], self.log.records)
 
@@ -312,7 +319,7 @@ class LaunchingTest(StartsTestCase):
         self.assertIn('has started', self.log.at('INFO')[0])
 
     def test_a_restart_has_no_way_back(self):
-        for path in PATHS[1:]:
+        for path in PATHS[2:]:
             self.machine.set_pool(1, 2048, total=64, free=64)
             with self.of(path, self.fits):
                 self.machine.steal(1, 2048, 33)
@@ -341,6 +348,12 @@ class PartTest(StartsTestCase):
     def test_host_boot_is_patient_also_for_the_reboot_within(self):
         with self.of(paths.HOST_BOOT, self.short):
             self.start(paths.RESTART, self.short)
+        with (
+            self.of(paths.HOST_BOOT, self.fits),
+            self.of(paths.RESTART, self.fits),
+        ):
+            self.machine.steal(1, 2048, 64)
+            self.starts.ended(self.fits)
 
 
 class EndedTest(StartsTestCase):
@@ -382,6 +395,20 @@ class EndedTest(StartsTestCase):
         with self.of(paths.BUILD, self.fits):
             self.end()
 
+    def test_it_waits_once(self):
+        """Nova destroys a guest again that was started meanwhile."""
+        self.flags(page_check_on_restart='warn', page_wait=0)
+        with self.of(paths.RESTART, self.fits):
+            self.end()
+            self.assertEqual(1, len(self.log.at('WARNING')))
+            self.end()
+            self.assertEqual(1, len(self.log.at('WARNING')))
+
+    def test_nor_for_what_lacked_before(self):
+        with self.of(paths.HOST_BOOT, self.short):
+            self.starts.ended(self.short)
+        self.assertEqual(1, len(self.log.at('WARNING')))
+
     def test_nor_for_one_that_has_started(self):
         with self.of(paths.RESTART, self.fits):
             with self.launching(self.fits):
@@ -397,8 +424,8 @@ class HoldTest(StartsTestCase):
         self.running.add(uuids.instance, 32, number=7, node=1)
         self.machine.set_pool(1, 2048, total=64, free=0)
 
-    def hold(self, guest):
-        self.starts.hold(self.context, guest, 'this')
+    def hold(self, guest, path=paths.REBUILD):
+        self.starts.hold(path, self.context, guest, 'this')
 
     def destroy(self):
         self.running.claims = ()
@@ -460,6 +487,21 @@ class HoldTest(StartsTestCase):
             self.fits = None
             gc.collect()
             self.assertEqual(1, len(self.desk.promises))
+
+    def test_an_evacuation_is_refused_before_its_volumes_move(self):
+        """And while Nova still goes by the host that it comes from."""
+        self.destroy()
+        self.hold(self.fits, paths.EVACUATION)
+        self.start(paths.BUILD, self.fits)
+        self.assert_nothing_is_left()
+        self.machine.steal(1, 2048, 1)
+        self.assertRaises(
+            exception.ComputeResourcesUnavailable,
+            self.hold,
+            self.fits,
+            paths.EVACUATION,
+        )
+        self.assert_nothing_is_left()
 
     def test_a_rebuild_that_nobody_announced(self):
         """nova-compute was restarted meanwhile."""
@@ -528,6 +570,36 @@ class AcrossTest(StartsTestCase):
                 exception.ComputeResourcesUnavailable, self.begin, self.short
             )
         self.assert_nothing_is_left()
+
+    def relaunch(self):
+        with self.starts.relaunching(self.fits):
+            return [promise.launching for promise in self.desk.promises]
+
+    def test_it_is_started_again(self):
+        """libvirt is asked for that, and not by _create_guest()."""
+        with self.starts.across():
+            self.begin(self.fits)
+            self.assertEqual([True], self.relaunch())
+            self.assertEqual((), self.desk.promises)
+
+    def test_it_fails_to(self):
+        with self.starts.across():
+            self.begin(self.fits)
+            with (
+                contextlib.suppress(KilledError),
+                self.starts.relaunching(self.fits),
+            ):
+                raise KilledError
+            [promise] = self.desk.promises
+            self.assertFalse(promise.launching)
+
+    def test_its_pages_are_not_back(self):
+        with self.starts.across():
+            self.begin(self.fits)
+            self.machine.steal(1, 2048, 33)
+            self.assertRaises(
+                exception.ComputeResourcesUnavailable, self.relaunch
+            )
 
     def test_a_live_one_begins_nothing(self):
         with self.starts.across():
@@ -640,6 +712,13 @@ class LetThroughTest(StartsTestCase):
         [line] = self.log.at('INFO')
         self.assertIn('needed 16, available 0', line)
 
+    def test_it_lacked_them_until_it_was_launched(self):
+        with self.of(paths.BUILD, self.short):
+            self.set_free(64)
+            with self.launching(self.short):
+                pass
+        self.assert_logged('INFO', self.started)
+
     def test_it_lacked_them_when_its_domain_had_ended(self):
         with self.of(paths.RESTART, self.fits):
             self.machine.steal(1, 2048, 33)
@@ -648,7 +727,7 @@ class LetThroughTest(StartsTestCase):
         self.assertIn('node 1: needed 32, available 31', line)
 
     def test_it_lacked_them_when_it_was_held(self):
-        self.starts.hold(self.context, self.short, 'this')
+        self.starts.hold(paths.REBUILD, self.context, self.short, 'this')
         self.set_free(64)
         self.starts.ended(self.short)
         self.start(paths.REBUILD, self.short)

@@ -246,15 +246,18 @@ class LookTest(TruthTestCase):
         for _ in range(2):
             self.assert_reserved(50, 0)
         self.assertEqual(2, len(self.asked))
+        self.assertTrue(self.truth.is_settled)
 
     def test_one_that_is_starting_and_cannot_be_looked_at_holds_nothing(self):
         guest = self.guest()
         self.launching.add(guest.uuid)
         self.pool(0, 75)
         self.assert_reserved(25, 0)
+        self.assertFalse(self.truth.is_settled)
         self.launching.clear()
         self.pool(0, 36)
         self.assert_reserved(0, 0)
+        self.assertTrue(self.truth.is_settled)
 
     def test_it_is_looked_at_before_the_kernel_is_asked_what_is_free(self):
         """The bound is safe: it takes pages all the time."""
