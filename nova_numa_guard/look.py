@@ -77,23 +77,24 @@ class Lookout:
             for size, bound in figures.bounds.items():
                 self._reserved_before[size] = bound.reserved
         seen = standing.to_look_at(promises, figures)
-        held = {claim: self._held(claim) for claim in seen}
+        held = {claim.uuid: self._held(claim) for claim in seen}
         if any(pages is not None for pages in held.values()):
             figures = self._read(needs)
+        running = {claim.uuid: claim.domain_id for claim in figures.claims}
         for claim in seen:
-            if claim not in figures.claims:
-                del held[claim]  # nor does its successor hold that
+            if running.get(claim.uuid) != claim.domain_id:
+                del held[claim.uuid]  # nor does its successor hold that
             elif (
-                held[claim]
+                held[claim.uuid]
                 and claim.uuid in starting
                 and not self._held(claim)
             ):
-                del held[claim]  # it has failed; libvirt will notice
+                del held[claim.uuid]  # it has failed; libvirt will notice
         return dataclasses.replace(
             figures,
             held={
-                claim.uuid: pages
-                for claim, pages in held.items()
+                uuid: pages
+                for uuid, pages in held.items()
                 if pages is not None
             },
             reserved_before=dict(self._reserved_before),

@@ -28,8 +28,8 @@ SEEDS = {
     'of_one_pool': 200,
     'of_two_pools': 200,
     'with_a_thief': 200,
-    'of_opaque_guests': 40,
-    'of_latecomers': 40,
+    'of_opaque_guests': 16,
+    'of_latecomers': 16,
 }
 PARTS = 8
 EACH = 4  # pages
