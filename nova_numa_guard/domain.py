@@ -31,8 +31,7 @@ from oslo_utils import units
 
 from nova_numa_guard import guests, sets
 
-# As it is written, or parsed.
-Text: TypeAlias = str | etree._Element
+Text: TypeAlias = str | etree._Element  # that is parsed
 
 # Bytes, by libvirt's unit in lower case: k and KiB are 1024, kB is 1000.
 _UNITS = {'b': 1, 'byte': 1, 'bytes': 1}
