@@ -22,9 +22,9 @@ mode strict. The guard drops the first, so that QEMU's own memory may come
 from any node, and keeps the second strict where there are huge pages.
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 import enum
-from typing import TypeAlias
+from typing import TypeAlias, cast
 
 from lxml import etree
 from oslo_utils import units
@@ -32,6 +32,12 @@ from oslo_utils import units
 from nova_numa_guard import guests, sets
 
 Text: TypeAlias = str | etree._Element  # that is parsed
+
+_Find: TypeAlias = Callable[[etree._Element], list[etree._Element]]
+# What findall() does in half the time: all guests of a host are read at once.
+_cells = cast(_Find, etree.XPath('./cpu/numa/cell'))
+memnodes = cast(_Find, etree.XPath('./numatune/memnode'))
+_pages = cast(_Find, etree.XPath('./memoryBacking/hugepages/page'))
 
 # Bytes, by libvirt's unit in lower case: k and KiB are 1024, kB is 1000.
 _UNITS = {'b': 1, 'byte': 1, 'bytes': 1}
@@ -67,7 +73,7 @@ def read_cells(xml: Text) -> tuple[guests.GuestCell, ...]:
             memory=memory[int(memnode.get('cellid', ''))],
             page_size=sizes.get(int(memnode.get('cellid', ''))),
         )
-        for memnode in root.iterfind('./numatune/memnode')
+        for memnode in memnodes(root)
         if int(memnode.get('cellid', '')) in memory
     )
 
@@ -104,7 +110,7 @@ def read_claim(
         sizes = dict.fromkeys(memory, default_page)
     nodes = {
         int(memnode.get('cellid', '')): min(nodeset)
-        for memnode in root.iterfind('./numatune/memnode')
+        for memnode in memnodes(root)
         if memnode.get('mode', 'strict') in ('strict', 'restrictive')
         and len(nodeset := sets.parse(memnode.get('nodeset', ''))) == 1
     }
@@ -178,7 +184,7 @@ def restore(xml: str, nodes: Mapping[int, int]) -> str:
     bound = {} if numatune is None else _nodesets(numatune)
     nodesets = {
         cell: bound.get(cell, str(nodes.get(cell, '')))
-        for cell in range(len(root.findall('./cpu/numa/cell')))
+        for cell in range(len(_cells(root)))
     }
     if not nodesets or not all(nodesets.values()):
         return xml
@@ -240,7 +246,7 @@ def _cell_memory(root: etree._Element) -> dict[int, int]:
     """KiB of each guest cell."""
     return {
         int(cell.get('id', index)): _kib(cell.get('memory'), cell.get('unit'))
-        for index, cell in enumerate(root.iterfind('./cpu/numa/cell'))
+        for index, cell in enumerate(_cells(root))
     }
 
 
@@ -252,7 +258,7 @@ def page_sizes(root: etree._Element) -> dict[int, int]:
     """
     sizes: dict[int, int] = {}
     rest = None
-    for page in root.iterfind('./memoryBacking/hugepages/page'):
+    for page in _pages(root):
         size = _kib(page.get('size'), page.get('unit'))
         nodeset = page.get('nodeset')
         if nodeset is None:
@@ -260,7 +266,7 @@ def page_sizes(root: etree._Element) -> dict[int, int]:
         else:
             sizes.update(dict.fromkeys(sets.parse(nodeset), size))
     if rest is not None:
-        for index, cell in enumerate(root.iterfind('./cpu/numa/cell')):
+        for index, cell in enumerate(_cells(root)):
             sizes.setdefault(int(cell.get('id', index)), rest)
     return sizes
 
