@@ -37,6 +37,7 @@ _Find: TypeAlias = Callable[[etree._Element], list[etree._Element]]
 # What findall() does in half the time: all guests of a host are read at once.
 _cells = cast(_Find, etree.XPath('./cpu/numa/cell'))
 memnodes = cast(_Find, etree.XPath('./numatune/memnode'))
+_hugepages = cast(_Find, etree.XPath('./memoryBacking/hugepages'))
 _pages = cast(_Find, etree.XPath('./memoryBacking/hugepages/page'))
 
 # Bytes, by libvirt's unit in lower case: k and KiB are 1024, kB is 1000.
@@ -95,9 +96,9 @@ def read_claim(
     :raises ValueError: this is not the XML of a domain
     """
     root = parse(xml)
-    backing = root.find('./memoryBacking/hugepages')
-    if backing is None:
+    if not (found := _hugepages(root)):
         return (), ()
+    backing = found[0]
     memory, sizes = _cell_memory(root), page_sizes(root)
     if not memory:
         whole, page = root.find('./memory'), backing.find('page')
