@@ -53,7 +53,7 @@ def read(xml: domain.Text, small_page: int) -> Binding:
     """
     root = domain.parse(xml)
     whole = root.find('./numatune/memory') is not None
-    cells = root.findall('./numatune/memnode')
+    cells = domain.memnodes(root)
     sizes = domain.page_sizes(root) if cells else {}
     return Binding(
         {

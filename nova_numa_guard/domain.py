@@ -22,17 +22,23 @@ mode strict. The guard drops the first, so that QEMU's own memory may come
 from any node, and keeps the second strict where there are huge pages.
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 import enum
-from typing import TypeAlias
+from typing import TypeAlias, cast
 
 from lxml import etree
 from oslo_utils import units
 
 from nova_numa_guard import guests, sets
 
-# As it is written, or parsed.
-Text: TypeAlias = str | etree._Element
+Text: TypeAlias = str | etree._Element  # that is parsed
+
+_Find: TypeAlias = Callable[[etree._Element], list[etree._Element]]
+# What findall() does in half the time: all guests of a host are read at once.
+_cells = cast(_Find, etree.XPath('./cpu/numa/cell'))
+memnodes = cast(_Find, etree.XPath('./numatune/memnode'))
+_hugepages = cast(_Find, etree.XPath('./memoryBacking/hugepages'))
+_pages = cast(_Find, etree.XPath('./memoryBacking/hugepages/page'))
 
 # Bytes, by libvirt's unit in lower case: k and KiB are 1024, kB is 1000.
 _UNITS = {'b': 1, 'byte': 1, 'bytes': 1}
@@ -68,7 +74,7 @@ def read_cells(xml: Text) -> tuple[guests.GuestCell, ...]:
             memory=memory[int(memnode.get('cellid', ''))],
             page_size=sizes.get(int(memnode.get('cellid', ''))),
         )
-        for memnode in root.iterfind('./numatune/memnode')
+        for memnode in memnodes(root)
         if int(memnode.get('cellid', '')) in memory
     )
 
@@ -90,9 +96,9 @@ def read_claim(
     :raises ValueError: this is not the XML of a domain
     """
     root = parse(xml)
-    backing = root.find('./memoryBacking/hugepages')
-    if backing is None:
+    if not (found := _hugepages(root)):
         return (), ()
+    backing = found[0]
     memory, sizes = _cell_memory(root), page_sizes(root)
     if not memory:
         whole, page = root.find('./memory'), backing.find('page')
@@ -105,7 +111,7 @@ def read_claim(
         sizes = dict.fromkeys(memory, default_page)
     nodes = {
         int(memnode.get('cellid', '')): min(nodeset)
-        for memnode in root.iterfind('./numatune/memnode')
+        for memnode in memnodes(root)
         if memnode.get('mode', 'strict') in ('strict', 'restrictive')
         and len(nodeset := sets.parse(memnode.get('nodeset', ''))) == 1
     }
@@ -179,7 +185,7 @@ def restore(xml: str, nodes: Mapping[int, int]) -> str:
     bound = {} if numatune is None else _nodesets(numatune)
     nodesets = {
         cell: bound.get(cell, str(nodes.get(cell, '')))
-        for cell in range(len(root.findall('./cpu/numa/cell')))
+        for cell in range(len(_cells(root)))
     }
     if not nodesets or not all(nodesets.values()):
         return xml
@@ -241,7 +247,7 @@ def _cell_memory(root: etree._Element) -> dict[int, int]:
     """KiB of each guest cell."""
     return {
         int(cell.get('id', index)): _kib(cell.get('memory'), cell.get('unit'))
-        for index, cell in enumerate(root.iterfind('./cpu/numa/cell'))
+        for index, cell in enumerate(_cells(root))
     }
 
 
@@ -253,7 +259,7 @@ def page_sizes(root: etree._Element) -> dict[int, int]:
     """
     sizes: dict[int, int] = {}
     rest = None
-    for page in root.iterfind('./memoryBacking/hugepages/page'):
+    for page in _pages(root):
         size = _kib(page.get('size'), page.get('unit'))
         nodeset = page.get('nodeset')
         if nodeset is None:
@@ -261,7 +267,7 @@ def page_sizes(root: etree._Element) -> dict[int, int]:
         else:
             sizes.update(dict.fromkeys(sets.parse(nodeset), size))
     if rest is not None:
-        for index, cell in enumerate(root.iterfind('./cpu/numa/cell')):
+        for index, cell in enumerate(_cells(root)):
             sizes.setdefault(int(cell.get('id', index)), rest)
     return sizes
 

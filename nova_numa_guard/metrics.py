@@ -20,8 +20,7 @@ Metrics are in a registry of their own, so that those of another library in the
 same process are not among them. doc/source/metrics.rst describes each.
 """
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
-import dataclasses
+from collections.abc import Callable, Iterable, Mapping
 import enum
 import functools
 import threading
@@ -31,7 +30,8 @@ from wsgiref import simple_server
 from oslo_config import cfg
 from oslo_log import log as logging
 import prometheus_client
-from prometheus_client import core, registry
+
+from nova_numa_guard import snapshot
 
 LOG = logging.getLogger(__name__)
 
@@ -42,14 +42,6 @@ _CHECK_BUCKETS = (
     *(0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10),
 )
 _WAIT_BUCKETS = (0.1, 0.25, 0.5, 1, 2.5, 5, 10, 20, 30, 60, 120)
-
-_POOL_GAUGES = {
-    'total': 'Huge pages of the pool.',
-    'free': 'Huge pages that the kernel has free.',
-    'reserved': 'Huge pages that Nova leaves to others.',
-    'claimed': 'Huge pages that the guests of this host may use.',
-    'unaccounted': 'Huge pages in use by what Nova does not know.',
-}
 
 _P = ParamSpec('_P')
 
@@ -78,94 +70,6 @@ class Outcome(enum.StrEnum):
 
     STARTED = 'started'
     FAILED = 'failed'
-
-
-@dataclasses.dataclass(frozen=True, slots=True)
-class PoolFigures:
-    """One pool of huge pages as an audit found it.
-
-    All but the first two are in pages, and None if they could not be read.
-
-    :param node: id of the host's NUMA node
-    :param page_size: KiB
-    :param total: pages of the pool
-    :param free: those that the kernel has free
-    :param reserved: those that Nova leaves to others
-    :param claimed: those that the guests of this host may use
-    :param unaccounted: those in use by what Nova does not know
-    """
-
-    node: int
-    page_size: int
-    total: int | None = None
-    free: int | None = None
-    reserved: int | None = None
-    claimed: int | None = None
-    unaccounted: int | None = None
-
-
-class _Snapshot(registry.Collector):
-    """The gauges of the last audit, and nothing of the one before.
-
-    A Gauge of the library keeps every label that it was ever given: a pool
-    that is gone, or cannot be read any more, would show its last figures.
-    """
-
-    def __init__(self) -> None:
-        self.clear()
-
-    def clear(self) -> None:
-        self._metrics = _gauges((), {}, {})
-
-    def set(
-        self,
-        pools: Iterable[PoolFigures],
-        numatunes: Mapping[str, int],
-        remote: Mapping[int, int],
-    ) -> None:
-        self._metrics = _gauges(pools, numatunes, remote)
-
-    def collect(self) -> Iterator[core.Metric]:
-        yield from self._metrics
-
-    def describe(self) -> Iterator[core.Metric]:
-        yield from _gauges((), {}, {})
-
-
-def _gauges(
-    pools: Iterable[PoolFigures],
-    numatunes: Mapping[str, int],
-    remote: Mapping[int, int],
-) -> list[core.Metric]:
-    # Numbers here, because what is none would fail every scrape later.
-    found = tuple(pools)
-    metrics: list[core.Metric] = []
-    for name, text in _POOL_GAUGES.items():
-        pool_gauge = core.GaugeMetricFamily(
-            f'numa_guard_pool_{name}', text, labels=('numa_node', 'page_size')
-        )
-        for pool in found:
-            pages = getattr(pool, name)
-            if pages is not None:
-                pool_gauge.add_metric(
-                    (str(pool.node), str(pool.page_size)), float(pages)
-                )
-        metrics.append(pool_gauge)
-    guests = core.GaugeMetricFamily(
-        'numa_guard_guests',
-        'Guests of this host, by how their memory is bound.',
-        labels=('numatune',),
-    )
-    for numatune, count in numatunes.items():
-        guests.add_metric((str(numatune),), float(count))
-    elsewhere = core.GaugeMetricFamily(
-        'numa_guard_remote_small_memory_bytes',
-        "Memory in small pages on nodes that are not the guests' own.",
-        labels=('numa_node',),
-    )
-    for node, size in remote.items():
-        elsewhere.add_metric((str(node),), float(size))
-    return [*metrics, guests, elsewhere]
 
 
 def _harmless(
@@ -239,7 +143,7 @@ class Metrics:
             self._unreadable.labels(source.value)
         for outcome in Outcome:
             self._warned_starts.labels(outcome.value)
-        self._snapshot = _Snapshot()
+        self._snapshot = snapshot.Snapshot()
         self.registry.register(self._snapshot)
 
     @property
@@ -295,7 +199,7 @@ class Metrics:
     @_harmless
     def observe(
         self,
-        pools: Iterable[PoolFigures],
+        pools: Iterable[snapshot.PoolFigures],
         numatunes: Mapping[str, int],
         remote: Mapping[int, int] | None,
     ) -> None:

@@ -265,15 +265,15 @@ def _spoken_for(
         looked_at = figures.held.get(claim.uuid)
         for need in claim.needs:
             key = (need.node, need.page_size)
-            if key not in spoken:
+            if (each := spoken.get(key)) is None:
                 continue
-            spoken[key].claimed += need.pages
+            each.claimed += need.pages
             if looked_at is None:
-                spoken[key].unread += need.pages
+                each.unread += need.pages
             else:
                 held_pages = looked_at.get(key, 0)
-                spoken[key].held += held_pages
-                spoken[key].idle += max(0, need.pages - held_pages)
+                each.held += held_pages
+                each.idle += max(0, need.pages - held_pages)
     if own is not None:
         known = figures.held.get(uuid)
         for need in own.needs:

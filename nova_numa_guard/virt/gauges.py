@@ -15,7 +15,7 @@ import os
 
 from oslo_log import log as logging
 
-from nova_numa_guard import accounting, metrics, pools, remote
+from nova_numa_guard import accounting, metrics, pools, remote, snapshot
 from nova_numa_guard.virt import claims
 
 LOG = logging.getLogger(__name__)
@@ -69,7 +69,7 @@ class Gauges:
                 elsewhere[node] = elsewhere.get(node, 0) + size
         self._metrics.observe(
             [
-                metrics.PoolFigures(
+                snapshot.PoolFigures(
                     node=figure.node,
                     page_size=figure.page_size,
                     total=figure.total,

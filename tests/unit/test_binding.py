@@ -45,5 +45,15 @@ class ReadTest(base.TestCase):
         )
         self.assertEqual(('confined', set()), self.of(confined))
 
+    def test_cells_that_are_on_several_nodes(self):
+        """Nova writes none."""
+        xml = samples.domain_text(
+            backing='<hugepages><page size="2048" nodeset="0"/></hugepages>',
+            numatune='<memnode cellid="0" nodeset="0-1"/>'
+            '<memnode cellid="1" nodeset="2-3"/>',
+            cells='<cell id="0" memory="4096"/><cell id="1" memory="4096"/>',
+        )
+        self.assertEqual(('guard', {2, 3}), self.of(xml))
+
     def test_something_else(self):
         self.assertRaises(ValueError, binding.read, '<pool/>', samples.SMALL)

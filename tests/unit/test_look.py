@@ -119,6 +119,11 @@ class FiguresTest(LookTestCase):
         self.assertEqual({HUGE}, {pool.page_size for pool in found.pools})
         self.assertEqual({HUGE}, set(found.bounds))
 
+    def test_a_page_size_that_no_node_has(self):
+        self.machine.set_bound(GIANT, overcommit=5)
+        found = self.figures(needs=[need(1, size=GIANT)])
+        self.assertEqual(((), {}), (found.pools, found.bounds))
+
     def test_a_guest_that_is_bound_to_the_small_pages_of_a_node(self):
         self.machine.set_memory(0, total=8 * SMALL, free=6 * SMALL)
         for pages, expected in (

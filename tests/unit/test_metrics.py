@@ -22,14 +22,14 @@ import fixtures
 import prometheus_client
 from prometheus_client import parser
 
-from nova_numa_guard import metrics
+from nova_numa_guard import metrics, snapshot
 from tests.unit import base
 
 DOC = pathlib.Path(__file__).parents[2] / 'doc' / 'source' / 'metrics.rst'
 
 
 def figures(node=0, page_size=2048, **pages):
-    return metrics.PoolFigures(node, page_size, **pages)
+    return snapshot.PoolFigures(node, page_size, **pages)
 
 
 class MetricsTestCase(base.TestCase):

@@ -77,6 +77,20 @@ class RunningTest(ClaimsTestCase):
         [claim] = self.claims.running()
         self.assertEqual(((), ((2048, 2),)), (claim.needs, claim.anywhere))
 
+    def test_another_domain_with_a_cell_on_several_nodes(self):
+        self.host.add(
+            'a',
+            3,
+            xml=samples.domain_text(
+                backing='<hugepages><page size="2048"/></hugepages>',
+                numatune='<memnode cellid="0" nodeset="0-1"/>',
+                cells='<cell id="0" memory="4096"/>',
+            ),
+        )
+        [claim] = self.claims.running()
+        self.assertEqual(((), ((2048, 2),)), (claim.needs, claim.anywhere))
+        self.assert_logged('WARNING')
+
     def test_xml_is_read_once_for_each_start(self):
         guest = self.host.add('a', 3, (0, 4096, 2048))
         floating = self.host.add('b', 4)
