@@ -145,6 +145,13 @@ class LiveMigrationTest(
         self.migrated = self.own()
         self.leave(100, 'host2')
 
+    def migrate(self):
+        return self.act(
+            self.migrated,
+            'ACTIVE',
+            **{'os-migrateLive': {'host': None, 'block_migration': 'auto'}},
+        )
+
     def claimed(self, host):
         """Huge pages that Nova's tracker counts as used."""
         node = objects.ComputeNode.get_first_node_by_host_for_old_compat(
@@ -154,7 +161,7 @@ class LiveMigrationTest(
         return {page.size_kb: page.used for page in cell.mempages}[2048]
 
     def test_the_next_host_is_tried(self):
-        self._live_migrate(self.migrated)
+        self.migrate()
         self.assertEqual('host3', self.host_of(self.migrated))
         self.assertTrue(self.domain(self.migrated, 'host3').runs)
         self.assertEqual(['host2'], [h for h, _ in self.events(self.migrated)])
@@ -165,11 +172,7 @@ class LiveMigrationTest(
     def test_no_host_has_the_pages(self):
         self.leave(100, 'host3')
         had = self.possessions(self.migrated)
-        server = self.act(
-            self.migrated,
-            'ACTIVE',
-            **{'os-migrateLive': {'host': None, 'block_migration': 'auto'}},
-        )
+        server = self.migrate()
         self.assertEqual('host1', self.host_of(server))
         self.assertEqual(had, self.possessions(server))
         self.assertTrue(self.domain(server).runs)
