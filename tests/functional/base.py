@@ -201,7 +201,7 @@ class GuardTestCase(base.ServersTestBase):
 
     SETTLED = ('ACTIVE', 'ERROR', 'SHELVED_OFFLOADED', 'SHUTOFF')
 
-    def settled(self, server, *statuses, seconds=60):
+    def settled(self, server, *statuses, seconds=240):
         """Wait until nothing is being done with a server any more.
 
         :param statuses: one of which it is to have, if not any of SETTLED
@@ -215,7 +215,7 @@ class GuardTestCase(base.ServersTestBase):
             self.assertLess(time.monotonic(), deadline, found)
             time.sleep(0.05)
 
-    def gone(self, *servers, seconds=90):
+    def gone(self, *servers, seconds=240):
         """Delete servers, and wait until they are no more."""
         for server in servers:
             self.api.delete_server(server['id'])
