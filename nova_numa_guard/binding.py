@@ -9,6 +9,7 @@
 # WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
 # License for the specific language governing permissions and limitations
 # under the License.
+
 """How the memory of a domain is bound, by its ``<numatune>``.
 
 Pure. It is what is in force for a running guest, which may have been started

@@ -9,6 +9,7 @@
 # WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
 # License for the specific language governing permissions and limitations
 # under the License.
+
 """What the kernel says of the QEMU process of a guest.
 
 The files are described in Documentation/filesystems/proc.rst of the kernel's

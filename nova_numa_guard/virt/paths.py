@@ -9,6 +9,7 @@
 # WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
 # License for the specific language governing permissions and limitations
 # under the License.
+
 """The ways in which a guest starts.
 
 What was destroyed for a start cannot be brought back, so that a start is

@@ -9,6 +9,7 @@
 # WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
 # License for the specific language governing permissions and limitations
 # under the License.
+
 """What Nova is told of a host's huge pages, whoever has them."""
 
 from tests.lab import base, shared

@@ -9,6 +9,7 @@
 # WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
 # License for the specific language governing permissions and limitations
 # under the License.
+
 """How a domain's memory is bound, by the look of its XML."""
 
 from nova_numa_guard import binding, confinement, domain

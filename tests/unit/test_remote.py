@@ -162,7 +162,7 @@ class AnonymousTest(base.TestCase):
         )
 
     def test_in_a_slice_of_another_name(self):
-        place = r'a.slice/a-qemu\x2dfarm.slice/machine-qemu\x2d12\x2dvm.scope'
+        place = r'a.slice/a-qemu\x2dhost.slice/machine-qemu\x2d12\x2dvm.scope'
         self.assert_read(f'0::/{place}/libvirt/emulator\n', place, V2)
 
     def test_a_guest_without_a_cgroup_of_its_own(self):
