@@ -56,6 +56,8 @@ OFF: plan.Options = {
         'isolation_mode': 'warn',
         'numatune': 'stock',
         'page_check': 'off',
+        'page_check_on_restart': 'off',
+        'accounting': False,
     }
 }
 
