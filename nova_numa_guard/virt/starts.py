@@ -168,7 +168,7 @@ class Starts:
             if start is None:
                 yield
                 return
-            if not start.path.is_restart:
+            if not (start.path.is_restart or start.is_settled):
                 self._recover(instance, start, reservations.CONFIRM)
             stack.enter_context(self._launch(instance.uuid))
             yield
