@@ -122,7 +122,7 @@ class Answers:
             )
         elif shortage and terms.refuses:
             self._count(metrics.Result.REFUSED, check)
-            self._refuse(context, instance, host, terms, check)
+            self._refuse(context, instance, host, check)
         elif shortage:
             result = metrics.Result.WARNED
             LOG.warning(
@@ -143,7 +143,6 @@ class Answers:
         context: Any,
         instance: Any,
         host: str,
-        terms: Terms,
         check: Check,
     ) -> None:
         assert check.found.outcome is not None
