@@ -12,6 +12,7 @@
 
 """Domains, hosts, requests and instances for the tests, made by Nova."""
 
+import json
 import os
 
 from nova import context as nova_context
@@ -382,3 +383,17 @@ def instance(*cells, **values):
         **values,
     }
     return objects.Instance(**values)
+
+
+def contents(text):
+    """What an object of Nova's says as text, to be compared.
+
+    Nova writes the names of what has changed from a set: in any order.
+    """
+
+    def in_order(entry):
+        if 'nova_object.changes' in entry:
+            entry['nova_object.changes'].sort()
+        return entry
+
+    return json.loads(text, object_hook=in_order)
