@@ -19,7 +19,7 @@ ours: any other key in it is refused.
 
 from nova.api.validation.extra_specs import base
 
-from nova_numa_guard import domain
+from nova_numa_guard import tuning
 
 
 def register() -> list[base.ExtraSpecValidator]:
@@ -47,7 +47,7 @@ def register() -> list[base.ExtraSpecValidator]:
             value={
                 'type': str,
                 'description': 'A memory policy.',
-                'enum': [policy.value for policy in domain.SmallPagePolicy],
+                'enum': [policy.value for policy in tuning.SmallPagePolicy],
             },
         ),
     ]

@@ -19,7 +19,7 @@ by Nova's own driver, or by the guard with other options.
 import dataclasses
 import enum
 
-from nova_numa_guard import domain, sets
+from nova_numa_guard import domain
 
 
 class Numatune(enum.StrEnum):
@@ -43,30 +43,28 @@ class Binding:
     small_nodes: frozenset[int]
 
 
+# By whether all of QEMU is bound, and whether cells are.
+_LOOKS = {
+    (True, True): Numatune.STOCK,
+    (False, True): Numatune.GUARD,
+    (True, False): Numatune.CONFINED,
+    (False, False): Numatune.NONE,
+}
+
 NOT_BOUND = Binding(Numatune.NONE, frozenset())
 
 
-def read(xml: domain.Text, small_page: int) -> Binding:
+def of(layout: domain.Layout, small_page: int) -> Binding:
     """How the memory of a domain is bound.
 
     :param small_page: the host's small page size in KiB
-    :raises ValueError: this is not the XML of a domain
     """
-    root = domain.parse(xml)
-    whole = root.find('./numatune/memory') is not None
-    cells = domain.memnodes(root)
-    sizes = domain.page_sizes(root) if cells else {}
     return Binding(
-        {
-            (True, True): Numatune.STOCK,
-            (False, True): Numatune.GUARD,
-            (True, False): Numatune.CONFINED,
-            (False, False): Numatune.NONE,
-        }[whole, bool(cells)],
+        _LOOKS[layout.is_bound, bool(layout.memnodes)],
         frozenset(
             node
-            for cell in cells
-            if sizes.get(int(cell.get('cellid', '')), 0) <= small_page
-            for node in sets.parse(cell.get('nodeset', ''))
+            for cell, memnode in layout.memnodes.items()
+            if layout.page_sizes.get(cell, 0) <= small_page
+            for node in memnode.nodes
         ),
     )

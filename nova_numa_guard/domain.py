@@ -10,21 +10,15 @@
 # License for the specific language governing permissions and limitations
 # under the License.
 
-"""A libvirt domain's XML: its page needs, and its ``<numatune>``.
+"""A libvirt domain's XML: how its memory is laid out.
 
-Pure: text in, text out. Nova's configuration objects change from release to
-release; the XML that they write does not.
-
-``<memory>`` binds the whole QEMU process through its cpuset, ``<memnode>``
-the memory of one guest cell through mbind(2)
-(https://libvirt.org/formatdomain.html#numa-node-tuning). Nova writes both, in
-mode strict. The guard drops the first, so that QEMU's own memory may come
-from any node, and keeps the second strict where there are huge pages.
+Pure: text in, figures out. It is read as Nova is about to hand it to libvirt,
+and as libvirt prints it of a domain that runs.
 """
 
-from collections.abc import Callable, Mapping
-import enum
-from typing import TypeAlias, cast
+from collections.abc import Iterable, Iterator, Mapping
+import dataclasses
+from typing import TypeAlias
 
 from lxml import etree
 from oslo_utils import units
@@ -33,13 +27,6 @@ from nova_numa_guard import guests, sets
 
 Text: TypeAlias = str | etree._Element  # that is parsed
 
-_Find: TypeAlias = Callable[[etree._Element], list[etree._Element]]
-# What findall() does in half the time: all guests of a host are read at once.
-_cells = cast(_Find, etree.XPath('./cpu/numa/cell'))
-memnodes = cast(_Find, etree.XPath('./numatune/memnode'))
-_hugepages = cast(_Find, etree.XPath('./memoryBacking/hugepages'))
-_pages = cast(_Find, etree.XPath('./memoryBacking/hugepages/page'))
-
 # Bytes, by libvirt's unit in lower case: k and KiB are 1024, kB is 1000.
 _UNITS = {'b': 1, 'byte': 1, 'bytes': 1}
 for _power, _prefix in enumerate('kmgtpe', start=1):
@@ -47,73 +34,107 @@ for _power, _prefix in enumerate('kmgtpe', start=1):
     _UNITS[f'{_prefix}b'] = 1000**_power
 
 
-class SmallPagePolicy(enum.Enum):
-    """The memory policy of a guest cell with small pages.
+@dataclasses.dataclass(frozen=True, slots=True)
+class Memnode:
+    """What the memory of one guest cell is bound to.
 
-    AUTO is STRICT for a guest that is preallocated, and PREFERRED otherwise.
+    :param mode: libvirt's word
+    :param nodes: ids of the host's nodes
     """
 
-    AUTO = 'auto'
-    PREFERRED = 'preferred'
-    LOCAL = 'local'
-    STRICT = 'strict'
+    mode: str
+    nodes: frozenset[int]
 
 
-def read_cells(xml: Text) -> tuple[guests.GuestCell, ...]:
-    """The guest's NUMA cells that are bound to a host node.
+@dataclasses.dataclass(frozen=True, slots=True)
+class Layout:
+    """The memory of a domain.
 
-    :param xml: the XML of a domain, as Nova writes it or libvirt prints it
+    :param memory: KiB of the whole, or None if it is not said
+    :param cells: KiB of each guest cell
+    :param has_huge_pages: ``<hugepages>`` is there
+    :param page_sizes: KiB of a huge page, by guest cell, where one is named;
+        a domain without guest cells counts as cell 0
+    :param memnodes: by guest cell
+    :param is_bound: ``<numatune><memory>`` is there, which binds all of QEMU
+    """
+
+    memory: int | None
+    cells: Mapping[int, int]
+    has_huge_pages: bool
+    page_sizes: Mapping[int, int]
+    memnodes: Mapping[int, Memnode]
+    is_bound: bool
+
+
+def read(xml: Text) -> Layout:
+    """How the memory of a domain is laid out.
+
     :raises ValueError: this is not the XML of a domain
     """
-    root = parse(xml)
-    sizes = page_sizes(root)
-    memory = _cell_memory(root)
-    return tuple(
-        guests.GuestCell(
-            node=int(memnode.get('nodeset', '')),
-            memory=memory[int(memnode.get('cellid', ''))],
-            page_size=sizes.get(int(memnode.get('cellid', ''))),
+    # All guests of a host are read at once when nova-compute starts. So each
+    # part is looked for once, and not by a path.
+    parts = {
+        part.tag: part
+        for part in parse(xml).iterchildren(
+            'memory', 'memoryBacking', 'numatune', 'cpu'
         )
-        for memnode in memnodes(root)
-        if int(memnode.get('cellid', '')) in memory
+    }
+    memory = parts.get('memory')
+    cells = {
+        int(cell.get('id', index)): _kib(cell.get('memory'), cell.get('unit'))
+        for numa in _children(parts.get('cpu'), 'numa')
+        for index, cell in enumerate(numa.iterchildren('cell'))
+    }
+    huge = next(_children(parts.get('memoryBacking'), 'hugepages'), None)
+    return Layout(
+        memory=None
+        if memory is None
+        else _kib(memory.text, memory.get('unit')),
+        cells=cells,
+        has_huge_pages=huge is not None,
+        page_sizes=_page_sizes(_children(huge, 'page'), cells or (0,)),
+        memnodes={
+            int(memnode.get('cellid', '')): Memnode(
+                memnode.get('mode', 'strict'),
+                sets.parse(memnode.get('nodeset', '')),
+            )
+            for memnode in _children(parts.get('numatune'), 'memnode')
+        },
+        is_bound=any(True for _ in _children(parts.get('numatune'), 'memory')),
     )
 
 
-def read_claim(
-    xml: Text, small_page: int, default_page: int | None = None
+def claim(
+    layout: Layout, small_page: int, default_page: int | None = None
 ) -> tuple[tuple[guests.PageNeed, ...], tuple[tuple[int, int], ...]]:
     """The huge pages that a running domain may use, Nova's or another.
 
     Those of a guest cell that is not bound to one host node, or of a domain
     without guest cells, may come from any node.
 
-    :param xml: as libvirt prints it
+    :param layout: of what libvirt prints
     :param small_page: the host's small page size in KiB
     :param default_page: KiB of a page where ``<hugepages>`` names none, as it
         does in no domain of Nova's; None leaves these out
     :returns: pages by pool; and those of no certain node, as (page size in
         KiB, pages)
-    :raises ValueError: this is not the XML of a domain
+    :raises ValueError: it is not said how much memory the domain has
     """
-    root = parse(xml)
-    if not (found := _hugepages(root)):
+    if not layout.has_huge_pages:
         return (), ()
-    backing = found[0]
-    memory, sizes = _cell_memory(root), page_sizes(root)
+    memory, sizes = layout.cells, layout.page_sizes
     if not memory:
-        whole, page = root.find('./memory'), backing.find('page')
-        if whole is None:
+        if layout.memory is None:
             raise ValueError('the domain has no <memory>')
-        memory = {0: _kib(whole.text, whole.get('unit'))}
-        if page is not None:
-            sizes = {0: _kib(page.get('size'), page.get('unit'))}
-    if default_page and backing.find('page') is None:
+        memory = {0: layout.memory}
+    if default_page and not sizes:
         sizes = dict.fromkeys(memory, default_page)
     nodes = {
-        int(memnode.get('cellid', '')): min(nodeset)
-        for memnode in memnodes(root)
-        if memnode.get('mode', 'strict') in ('strict', 'restrictive')
-        and len(nodeset := sets.parse(memnode.get('nodeset', ''))) == 1
+        cell: min(memnode.nodes)
+        for cell, memnode in layout.memnodes.items()
+        if memnode.mode in ('strict', 'restrictive')
+        and len(memnode.nodes) == 1
     }
     needs = guests.page_needs(
         (
@@ -126,89 +147,6 @@ def read_claim(
         tuple(need for need in needs if need.node >= 0),
         tuple((n.page_size, n.pages) for n in needs if n.node < 0),
     )
-
-
-def apply(xml: str, policy: SmallPagePolicy) -> str:
-    """Write the guard's ``<numatune>`` instead of Nova's.
-
-    XML without ``<memnode>`` (floating guests) and that of confidential
-    guests is returned as it is: the memory of SEV-SNP and TDX guests comes
-    from guest_memfd, which has no such policy. Nothing but ``<numatune>`` is
-    changed, and doing it twice is doing it once.
-
-    :raises ValueError: this is not the XML of a domain
-    """
-    root = parse(xml)
-    numatune = root.find('./numatune')
-    if numatune is None or numatune.find('memnode') is None:
-        return xml
-    if root.find('./launchSecurity') is not None:
-        return xml
-
-    if policy is SmallPagePolicy.AUTO:
-        policy = (
-            SmallPagePolicy.STRICT
-            if is_preallocated(root)
-            else SmallPagePolicy.PREFERRED
-        )
-    sizes = page_sizes(root)
-    for memory in numatune.findall('memory'):
-        if memory.get('mode') == 'strict':
-            remove(memory)
-    for memnode in numatune.findall('memnode'):
-        if int(memnode.get('cellid', '')) in sizes:
-            continue
-        if policy is SmallPagePolicy.LOCAL:
-            remove(memnode)
-        else:
-            memnode.set('mode', policy.value)
-    if len(numatune) == 0:
-        remove(numatune)
-    return to_text(root, xml)
-
-
-def restore(xml: str, nodes: Mapping[int, int]) -> str:
-    """Write Nova's ``<numatune>`` instead of the guard's.
-
-    Nova's live migration looks for ``<memory>`` and for the ``<memnode>`` of
-    every cell (nova.virt.libvirt.migration), and fails where one is missing.
-    XML that has ``<memory>`` already is returned as it is.
-
-    :param nodes: the host node of each guest cell, for the cells whose
-        ``<memnode>`` is gone
-    :raises ValueError: this is not the XML of a domain
-    """
-    root = parse(xml)
-    numatune = root.find('./numatune')
-    if numatune is not None and numatune.find('memory') is not None:
-        return xml
-    bound = {} if numatune is None else _nodesets(numatune)
-    nodesets = {
-        cell: bound.get(cell, str(nodes.get(cell, '')))
-        for cell in range(len(_cells(root)))
-    }
-    if not nodesets or not all(nodesets.values()):
-        return xml
-
-    if numatune is None:
-        numatune = etree.Element('numatune')
-        numatune.tail = '\n'
-        root.append(numatune)
-    for child in list(numatune):
-        numatune.remove(child)
-    used = sorted(set().union(*map(sets.parse, nodesets.values())))
-    etree.SubElement(
-        numatune,
-        'memory',
-        {'mode': 'strict', 'nodeset': ','.join(map(str, used))},
-    )
-    for cell, nodeset in nodesets.items():
-        etree.SubElement(
-            numatune,
-            'memnode',
-            {'cellid': str(cell), 'mode': 'strict', 'nodeset': nodeset},
-        )
-    return to_text(root, xml)
 
 
 def is_preallocated(root: etree._Element) -> bool:
@@ -243,23 +181,22 @@ def parse(xml: Text) -> etree._Element:
     return root
 
 
-def _cell_memory(root: etree._Element) -> dict[int, int]:
-    """KiB of each guest cell."""
-    return {
-        int(cell.get('id', index)): _kib(cell.get('memory'), cell.get('unit'))
-        for index, cell in enumerate(_cells(root))
-    }
+def _children(
+    parent: etree._Element | None, tag: str
+) -> Iterator[etree._Element]:
+    return iter(()) if parent is None else parent.iterchildren(tag)
 
 
-def page_sizes(root: etree._Element) -> dict[int, int]:
-    """The huge page size of each guest cell that has huge pages, in KiB.
+def _page_sizes(
+    pages: Iterable[etree._Element], cells: Iterable[int]
+) -> dict[int, int]:
+    """``<page nodeset=…>`` names guest cells; without it, it means the rest.
 
-    ``<page nodeset=…>`` names guest cells; without nodeset it means all that
-    no other names.
+    :param cells: all guest cells
     """
     sizes: dict[int, int] = {}
     rest = None
-    for page in _pages(root):
+    for page in pages:
         size = _kib(page.get('size'), page.get('unit'))
         nodeset = page.get('nodeset')
         if nodeset is None:
@@ -267,16 +204,9 @@ def page_sizes(root: etree._Element) -> dict[int, int]:
         else:
             sizes.update(dict.fromkeys(sets.parse(nodeset), size))
     if rest is not None:
-        for index, cell in enumerate(_cells(root)):
-            sizes.setdefault(int(cell.get('id', index)), rest)
+        for cell in cells:
+            sizes.setdefault(cell, rest)
     return sizes
-
-
-def _nodesets(numatune: etree._Element) -> dict[int, str]:
-    return {
-        int(memnode.get('cellid', '')): memnode.get('nodeset', '')
-        for memnode in numatune.iterfind('memnode')
-    }
 
 
 def _kib(value: str | None, unit: str | None) -> int:

@@ -128,11 +128,11 @@ class Claims:
 
     def _read(self, xml: str, guest: Any) -> availability.Claim | None:
         try:
-            root = domain.parse(xml)  # once, for it takes the longest
-            needs, anywhere = domain.read_claim(
-                root, pools.SMALL_PAGE, self._default_page
+            layout = domain.read(xml)
+            needs, anywhere = domain.claim(
+                layout, pools.SMALL_PAGE, self._default_page
             )
-            bound = binding.read(root, pools.SMALL_PAGE)
+            bound = binding.of(layout, pools.SMALL_PAGE)
         except Exception as exc:
             # Others make domains too, of whatever kind.
             LOG.warning(

@@ -25,11 +25,11 @@ from oslo_log import log as logging
 from nova_numa_guard import (
     conf,
     confinement,
-    domain,
     metrics,
     pools,
     refusals,
     reservations,
+    tuning,
 )
 from nova_numa_guard.virt import (
     answers,
@@ -248,7 +248,7 @@ class NUMAGuardDriver(driver.LibvirtDriver):
             if self.floating_cells.confinement:
                 xml = confinement.apply(xml, self.floating_cells.confinement)
             if CONF.numa_guard.numatune == 'guard':
-                xml = domain.apply(xml, needs.small_page_policy(instance))
+                xml = tuning.apply(xml, needs.small_page_policy(instance))
         except ValueError as exc:
             LOG.warning(
                 'The <numatune> stays as Nova wrote it: %s',

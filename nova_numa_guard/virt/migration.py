@@ -14,7 +14,7 @@
 
 from typing import Any
 
-from nova_numa_guard import confinement, domain
+from nova_numa_guard import confinement, tuning
 
 
 class StockGuest:
@@ -39,4 +39,4 @@ class StockGuest:
     def get_xml_desc(self, *args: Any, **kwargs: Any) -> str:
         xml: str = self._guest.get_xml_desc(*args, **kwargs)
         # The destination may have no such cell.
-        return domain.restore(confinement.release(xml), self._nodes)
+        return tuning.restore(confinement.release(xml), self._nodes)

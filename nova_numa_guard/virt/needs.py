@@ -21,7 +21,7 @@ from nova.virt import hardware
 from oslo_log import log as logging
 from oslo_utils import units
 
-from nova_numa_guard import domain, guests, pools
+from nova_numa_guard import guests, pools, tuning
 
 CONF = nova.conf.CONF
 LOG = logging.getLogger(__name__)
@@ -73,26 +73,26 @@ def is_strict(instance: Any) -> bool:
     if CONF.numa_guard.numatune != 'guard':
         return False
     policy = small_page_policy(instance)
-    if policy is domain.SmallPagePolicy.AUTO:
+    if policy is tuning.SmallPagePolicy.AUTO:
         return is_preallocated(instance)
-    return policy is domain.SmallPagePolicy.STRICT
+    return policy is tuning.SmallPagePolicy.STRICT
 
 
-def small_page_policy(instance: Any) -> domain.SmallPagePolicy:
+def small_page_policy(instance: Any) -> tuning.SmallPagePolicy:
     """What the flavor says and, if it says nothing we know, the option."""
     text = instance.flavor.extra_specs.get('numa_guard:mem_policy')
     if text is not None:
         try:
-            return domain.SmallPagePolicy(text)
+            return tuning.SmallPagePolicy(text)
         except ValueError:
             LOG.warning(
                 'The flavor has numa_guard:mem_policy=%s, which is none of '
                 '%s; small_page_policy is used instead',
                 text,
-                ', '.join(policy.value for policy in domain.SmallPagePolicy),
+                ', '.join(policy.value for policy in tuning.SmallPagePolicy),
                 instance=instance,
             )
-    return domain.SmallPagePolicy(CONF.numa_guard.small_page_policy)
+    return tuning.SmallPagePolicy(CONF.numa_guard.small_page_policy)
 
 
 def is_preallocated(instance: Any) -> bool:

@@ -43,7 +43,7 @@ class Domain(fakelibvirt.Domain):
 
     def __init__(self, connection, xml, running=False, transient=False):
         self.xml = etree.fromstring(xml)
-        needs, _ = domain.read_claim(xml, pools.SMALL_PAGE)
+        needs, _ = domain.claim(domain.read(xml), pools.SMALL_PAGE)
         # By pool, those that are bound to a host node.
         self.pages = {(n.node, n.page_size): n.pages for n in needs}
         super().__init__(connection, xml, running, transient)

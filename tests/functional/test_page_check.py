@@ -14,7 +14,7 @@
 
 from nova import context, objects
 
-from nova_numa_guard import domain, guests, pools
+from nova_numa_guard import domain, pools
 from nova_numa_guard.virt import needs
 from tests.functional import base, pages
 
@@ -203,10 +203,9 @@ class NeedsTest(base.GuardTestCase):
             )
             self.assertEqual(
                 needs.pages(instance, instance.numa_topology),
-                guests.page_needs(
-                    domain.read_cells(self.xml[server['id']]),
-                    pools.SMALL_PAGE,
-                ),
+                domain.claim(
+                    domain.read(self.xml[server['id']]), pools.SMALL_PAGE
+                )[0],
                 specs,
             )
             self._delete_server(server)

@@ -18,7 +18,7 @@ from nova import exception
 from nova.api.validation.extra_specs import base as nova_base
 from nova.api.validation.extra_specs import validators
 
-from nova_numa_guard import api, domain, guests
+from nova_numa_guard import api, guests, tuning
 from tests.unit import base, samples
 
 GROUP = 'nova.api.extra_spec_validators'
@@ -88,4 +88,4 @@ class ValidatorsTest(base.TestCase):
             {'numa_guard:isolation', 'numa_guard:mem_policy'}, set(by_name)
         )
         for value in by_name['numa_guard:mem_policy']['enum']:
-            domain.SmallPagePolicy(value)
+            tuning.SmallPagePolicy(value)

@@ -21,7 +21,7 @@ import time
 from nova import exception
 from oslo_utils.fixture import uuidsentinel as uuids
 
-from nova_numa_guard import domain, pools
+from nova_numa_guard import pools, tuning
 from nova_numa_guard.virt import paths
 from tests.unit import base, samples
 from tests.unit.virt import hosts
@@ -35,9 +35,9 @@ class DomainCasesTest(base.TestCase):
         stock = samples.domain_xml((0, GIANT, 2048), (1, GIANT, 2048))
         memory = '    <memory mode="strict" nodeset="0-1"/>\n'
         self.assertIn(memory, stock)
-        for policy in domain.SmallPagePolicy:
+        for policy in tuning.SmallPagePolicy:
             self.assertEqual(
-                stock.replace(memory, ''), domain.apply(stock, policy)
+                stock.replace(memory, ''), tuning.apply(stock, policy)
             )
 
 

@@ -19,7 +19,7 @@ import re
 import fixtures
 from oslo_config import cfg, generator
 
-from nova_numa_guard import conf, confinement, domain, isolation
+from nova_numa_guard import conf, confinement, isolation, tuning
 from tests.unit import base
 
 DEFAULTS = {
@@ -126,7 +126,7 @@ class ConfTest(base.TestCase):
             ('isolation', isolation.Isolation),
             ('mixed_hosts', isolation.MixedHosts),
             ('floating_memory_mode', confinement.Mode),
-            ('small_page_policy', domain.SmallPagePolicy),
+            ('small_page_policy', tuning.SmallPagePolicy),
         ):
             self.assertEqual({*WORDS[name]}, {each.value for each in enum})
 

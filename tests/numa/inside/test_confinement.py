@@ -18,7 +18,7 @@ that is confined to node 1 could as well be on node 0.
 
 import libvirt
 
-from nova_numa_guard import confinement, domain
+from nova_numa_guard import confinement, tuning
 from tests.numa.inside import base, host, process
 
 # Sizes that no other mapping of QEMU has.
@@ -122,7 +122,7 @@ class AffinedTest(base.MachineTestCase):
 
         self.assert_on_node(
             self.affined(SIZE, AFFINED_NODE, huge=True),
-            domain.SmallPagePolicy.AUTO,
+            tuning.SmallPagePolicy.AUTO,
             policy=f'bind:{AFFINED_NODE}',
             pages=SIZE // host.HUGE,
         )
@@ -130,7 +130,7 @@ class AffinedTest(base.MachineTestCase):
     def test_small_pages_preferred(self) -> None:
         self.assert_on_node(
             self.affined(SIZE, AFFINED_NODE, huge=False),
-            domain.SmallPagePolicy.PREFERRED,
+            tuning.SmallPagePolicy.PREFERRED,
             policy=f'prefer:{AFFINED_NODE}',
             pages=SIZE // host.SMALL,
         )
@@ -138,7 +138,7 @@ class AffinedTest(base.MachineTestCase):
     def test_small_pages_that_are_allocated_at_once(self) -> None:
         self.assert_on_node(
             self.affined(SIZE, AFFINED_NODE, huge=False),
-            domain.SmallPagePolicy.AUTO,
+            tuning.SmallPagePolicy.AUTO,
             policy=f'bind:{AFFINED_NODE}',
             pages=SIZE // host.SMALL,
         )
@@ -146,11 +146,11 @@ class AffinedTest(base.MachineTestCase):
     def assert_on_node(
         self,
         xml: str,
-        small_page_policy: domain.SmallPagePolicy,
+        small_page_policy: tuning.SmallPagePolicy,
         policy: str,
         pages: int,
     ) -> None:
-        guest = self.start(domain.apply(xml, small_page_policy))
+        guest = self.start(tuning.apply(xml, small_page_policy))
 
         self.assertEqual(host.nodes(), guest.allowed_nodes())
         ram = guest.ram(SIZE)

@@ -20,7 +20,7 @@ from nova import exception, objects
 from nova.virt.libvirt import driver as nova_driver
 from oslo_config import cfg
 
-from nova_numa_guard import confinement, domain, fixture, pools, report
+from nova_numa_guard import confinement, fixture, pools, report, tuning
 from nova_numa_guard.virt import driver, migration, paths
 from tests.unit import base, samples
 from tests.unit.virt import (
@@ -629,16 +629,16 @@ class GuestXMLTest(DriverTestCase):
         )
 
     def test_the_policy_is_the_option(self):
-        for policy in domain.SmallPagePolicy:
+        for policy in tuning.SmallPagePolicy:
             self.flags(small_page_policy=policy.value)
-            self.assertEqual(domain.apply(XML, policy), self.xml())
+            self.assertEqual(tuning.apply(XML, policy), self.xml())
 
     def test_the_flavor_has_the_last_word(self):
-        for policy in domain.SmallPagePolicy:
+        for policy in tuning.SmallPagePolicy:
             self.instance.flavor = samples.flavor(mem_policy=policy.value)
-            for option in domain.SmallPagePolicy:
+            for option in tuning.SmallPagePolicy:
                 self.flags(small_page_policy=option.value)
-                self.assertEqual(domain.apply(XML, policy), self.xml())
+                self.assertEqual(tuning.apply(XML, policy), self.xml())
         self.assert_logged('WARNING')
 
     def test_a_flavor_that_says_nothing_we_know(self):
@@ -648,7 +648,7 @@ class GuestXMLTest(DriverTestCase):
             self.log.records.clear()
             self.instance.flavor = samples.flavor(mem_policy=text)
             self.assertEqual(
-                domain.apply(XML, domain.SmallPagePolicy.LOCAL), self.xml()
+                tuning.apply(XML, tuning.SmallPagePolicy.LOCAL), self.xml()
             )
             self.assert_logged(
                 'WARNING',
@@ -667,15 +667,15 @@ class GuestXMLTest(DriverTestCase):
             3,
             len(
                 {
-                    domain.apply(XML, policy)
-                    for policy in domain.SmallPagePolicy
+                    tuning.apply(XML, policy)
+                    for policy in tuning.SmallPagePolicy
                 }
             ),
         )
 
     def test_stock_is_novas_own_string(self):
         self.flags(numatune='stock')
-        for policy in domain.SmallPagePolicy:
+        for policy in tuning.SmallPagePolicy:
             self.flags(small_page_policy=policy.value)
             self.assertIs(XML, self.xml())
 
@@ -744,7 +744,7 @@ class ConfinedXMLTest(DriverTestCase):
 
     def test_affined_guests_are_as_ever(self):
         self.assertEqual(
-            domain.apply(XML, domain.SmallPagePolicy.AUTO), self.xml(XML)
+            tuning.apply(XML, tuning.SmallPagePolicy.AUTO), self.xml(XML)
         )
         self.flags(numatune='stock')
         self.assertIs(XML, self.xml(XML))
@@ -768,7 +768,7 @@ class LiveMigrationTest(DriverTestCase):
     def setUp(self):
         super().setUp()
         self.guest = test_migration.FakeGuest(
-            domain.apply(XML, domain.SmallPagePolicy.LOCAL)
+            tuning.apply(XML, tuning.SmallPagePolicy.LOCAL)
         )
 
     def migrate(self, instance):
@@ -790,7 +790,7 @@ class LiveMigrationTest(DriverTestCase):
         guest = self.migrate(instance)
         self.assertIsInstance(guest, migration.StockGuest)
         self.assertEqual(
-            domain.restore(self.guest.xml, {0: 0, 1: 1}),
+            tuning.restore(self.guest.xml, {0: 0, 1: 1}),
             guest.get_xml_desc(),
         )
         self.assertIn('nodeset="0,1"', guest.get_xml_desc())

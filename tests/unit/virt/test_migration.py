@@ -19,11 +19,11 @@ from nova import objects
 from nova.virt.libvirt import guest as libvirt_guest
 from nova.virt.libvirt import migration as nova_migration
 
-from nova_numa_guard import confinement, domain
+from nova_numa_guard import confinement, tuning
 from nova_numa_guard.virt import migration
 from tests.unit import base, samples
 
-Policy = domain.SmallPagePolicy
+Policy = tuning.SmallPagePolicy
 
 
 class FakeGuest:
@@ -51,7 +51,7 @@ class StockGuestTest(base.TestCase):
         self.stock = samples.domain_xml((0, 1 << 20, None), (1, 1 << 20, 2048))
 
     def guest(self, policy):
-        self.fake = FakeGuest(domain.apply(self.stock, policy))
+        self.fake = FakeGuest(tuning.apply(self.stock, policy))
         return migration.StockGuest(self.fake, {0: 0, 1: 1})
 
     def test_its_xml_is_novas(self):
@@ -59,7 +59,7 @@ class StockGuestTest(base.TestCase):
             guest = self.guest(policy)
             self.assertEqual(
                 etree.canonicalize(
-                    domain.restore(self.fake.xml, {0: 0, 1: 1})
+                    tuning.restore(self.fake.xml, {0: 0, 1: 1})
                 ),
                 etree.canonicalize(guest.get_xml_desc()),
             )
