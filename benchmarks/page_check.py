@@ -36,6 +36,7 @@ import pyperf
 
 from nova_numa_guard import (
     conf,
+    facts,
     fixture,
     look,
     metrics,
@@ -127,8 +128,8 @@ class Checks:
         for guest in self.host.libvirt.guests:
             etree.fromstring(guest.xml.encode())
 
-    def judging(self, figures: standing.Figures) -> None:
-        standing.to_look_at((), figures)
+    def judging(self, figures: facts.Figures) -> None:
+        facts.to_look_at((), figures)
         standing.judge(self.host.instance.uuid, self.host.needs, (), figures)
 
 

@@ -22,7 +22,7 @@ import dataclasses
 
 from nova_numa_guard import availability
 
-Key = tuple[int, int]  # host node, page size in KiB
+Key = availability.Key
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -217,7 +217,7 @@ def figures(
     :param pools: as the kernel has them
     :param told: what Nova is told of each cell
     """
-    claims = tuple(claims)
+    claimed = availability.claimed(claims)
     reserved = {
         (node, each.page_size): each.reserved
         for node, pages in told.items()
@@ -230,9 +230,7 @@ def figures(
             total=pool.total - pool.surplus,
             free=pool.free,
             reserved=reserved.get((pool.node, pool.page_size), 0),
-            claimed=sum(
-                claim.pages(pool.node, pool.page_size) for claim in claims
-            ),
+            claimed=claimed.get((pool.node, pool.page_size), 0),
             unaccounted=unaccounted.get((pool.node, pool.page_size), 0),
         )
         for pool in pools

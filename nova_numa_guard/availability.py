@@ -20,6 +20,8 @@ import dataclasses
 
 from nova_numa_guard import binding, guests
 
+Key = tuple[int, int]  # of a pool: host node, page size in KiB
+
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Pool:
@@ -116,6 +118,19 @@ class Shortage:
             f'KiB on host NUMA node {self.node}: needed {self.needed}, '
             f'available {self.available}'
         )
+
+
+def claimed(claims: Iterable[Claim]) -> dict[Key, int]:
+    """The pages that guests may use, by pool; those of no certain node apart.
+
+    This goes over every guest of a host, at every check.
+    """
+    sums: dict[Key, int] = {}
+    for claim in claims:
+        for need in claim.needs:
+            key = (need.node, need.page_size)
+            sums[key] = sums.get(key, 0) + need.pages
+    return sums
 
 
 def host_wide(pools: Iterable[Pool], page_size: int, bound: Bound) -> int:

@@ -22,7 +22,7 @@ from collections.abc import Callable, Iterable, Mapping
 import dataclasses
 from typing import Protocol
 
-from nova_numa_guard import availability, guests, pools, standing
+from nova_numa_guard import availability, facts, guests, pools
 
 
 class Kernel(Protocol):
@@ -37,7 +37,7 @@ class Kernel(Protocol):
     def small_pool(self, node: int) -> availability.Pool:
         """The small pages of a node."""
 
-    def held(self, name: str) -> Mapping[standing.Key, int]:
+    def held(self, name: str) -> Mapping[facts.Key, int]:
         """Pages that a domain has touched."""
 
 
@@ -53,7 +53,7 @@ class Lookout:
         self,
         kernel: Kernel,
         running: Callable[[], tuple[availability.Claim, ...] | None],
-        configured: Mapping[standing.Key, int],
+        configured: Mapping[facts.Key, int],
     ) -> None:
         self.kernel = kernel
         self.running = running
@@ -63,8 +63,8 @@ class Lookout:
     def figures(
         self,
         needs: Iterable[guests.PageNeed],
-        promises: tuple[standing.Promise, ...] = (),
-    ) -> standing.Figures:
+        promises: tuple[facts.Promise, ...] = (),
+    ) -> facts.Figures:
         """The figures of the pools that are needed.
 
         :raises nova_numa_guard.pools.UnreadableError: of the kernel's files;
@@ -72,11 +72,11 @@ class Lookout:
         """
         needs = tuple(needs)
         figures = self._read(needs)
-        starting = standing.starting_guests(promises, figures.claims)
+        starting = facts.starting_guests(promises, figures.claims)
         if not starting:
             for size, bound in figures.bounds.items():
                 self._reserved_before[size] = bound.reserved
-        seen = standing.to_look_at(promises, figures)
+        seen = facts.to_look_at(promises, figures)
         held = {claim.uuid: self._held(claim) for claim in seen}
         if any(pages is not None for pages in held.values()):
             figures = self._read(needs)
@@ -102,13 +102,13 @@ class Lookout:
 
     def _held(
         self, claim: availability.Claim
-    ) -> Mapping[standing.Key, int] | None:
+    ) -> Mapping[facts.Key, int] | None:
         try:
             return self.kernel.held(claim.name)
         except pools.UnreadableError:
             return None  # it has ended, or may not be looked at
 
-    def _read(self, needs: tuple[guests.PageNeed, ...]) -> standing.Figures:
+    def _read(self, needs: tuple[guests.PageNeed, ...]) -> facts.Figures:
         small = {n.node for n in needs if n.page_size <= pools.SMALL_PAGE}
         huge = {n.page_size for n in needs if n.page_size > pools.SMALL_PAGE}
         bounds = {}
@@ -125,7 +125,7 @@ class Lookout:
                 del bounds[size]
             found += found_of_size
         claims = self.running()
-        return standing.Figures(
+        return facts.Figures(
             pools=tuple(found),
             bounds=bounds,
             configured=self.configured,

@@ -22,9 +22,9 @@ import dataclasses
 import threading
 import time
 
-from nova_numa_guard import guests, standing
+from nova_numa_guard import facts, guests, standing
 
-Look = Callable[[tuple[standing.Promise, ...]], standing.Figures | None]
+Look = Callable[[tuple[facts.Promise, ...]], facts.Figures | None]
 
 # A guest that wants more than there is empties its node for about 0.6 s.
 CONFIRM = 1.0
@@ -63,12 +63,12 @@ class Reservations:
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self._clock = clock
         self._changed = threading.Condition()
-        self._promises: dict[str, standing.Promise] = {}
+        self._promises: dict[str, facts.Promise] = {}
         self._users: dict[str, set[Reservation]] = {}
         self._abandoned: collections.deque[Reservation] = collections.deque()
 
     @property
-    def promises(self) -> tuple[standing.Promise, ...]:
+    def promises(self) -> tuple[facts.Promise, ...]:
         """Those that hold."""
         with self._changed:
             self._collect()
@@ -113,7 +113,7 @@ class Reservations:
             if not (found.granted or always or uuid in self._promises):
                 return found
             self._promises.setdefault(
-                uuid, standing.Promise(uuid, needs, domain_id=domain_id)
+                uuid, facts.Promise(uuid, needs, domain_id=domain_id)
             )
             return self._grant(dataclasses.replace(found, granted=True))
 

@@ -24,58 +24,7 @@ import dataclasses
 import enum
 from typing import Any
 
-from nova_numa_guard import availability, guests
-
-Key = tuple[int, int]  # host node, page size in KiB
-
-
-@dataclasses.dataclass(frozen=True, slots=True)
-class Promise:
-    """Pages that a guest was promised, until its launch has returned.
-
-    :param uuid: of the guest
-    :param needs: at most one entry per pool
-    :param launching: libvirt was asked, and QEMU may be touching them
-    :param domain_id: of libvirt's domain that is to end before, and holds
-        pages of the guest until then
-    """
-
-    uuid: str
-    needs: tuple[guests.PageNeed, ...]
-    launching: bool = False
-    domain_id: int | None = None
-
-
-@dataclasses.dataclass(frozen=True, slots=True)
-class Figures:
-    """What kernel and libvirt say.
-
-    They are exact if ``held`` is read first, then the bounds, the pools, and
-    the claims: pages that change hands in between count as taken then.
-
-    :param pools: every pool of the page sizes that are asked for
-    :param bounds: by page size in KiB
-    :param configured: pages that Nova must leave to others
-        (``[DEFAULT] reserved_huge_pages``), by pool
-    :param claims: of guests that run, those that are starting included
-    :param held: pages that guests have touched, by uuid and pool, of those
-        that were looked at
-    :param reserved_before: pages that were reserved when last no guest was
-        starting, by page size in KiB
-    :param complete: libvirt said who runs; without it there are no claims
-    """
-
-    pools: tuple[availability.Pool, ...]
-    bounds: Mapping[int, availability.Bound]
-    configured: Mapping[Key, int] = dataclasses.field(default_factory=dict)
-    claims: tuple[availability.Claim, ...] = ()
-    held: Mapping[str, Mapping[Key, int]] = dataclasses.field(
-        default_factory=dict
-    )
-    reserved_before: Mapping[int, int] = dataclasses.field(
-        default_factory=dict
-    )
-    complete: bool = True
+from nova_numa_guard import availability, facts, guests
 
 
 class Verdict(enum.Enum):
@@ -112,8 +61,8 @@ class Outcome:
 def judge(
     uuid: str,
     needs: Iterable[guests.PageNeed],
-    promises: Iterable[Promise],
-    figures: Figures,
+    promises: Iterable[facts.Promise],
+    figures: facts.Figures,
 ) -> Outcome:
     """Whether a guest's pages are there.
 
@@ -156,57 +105,6 @@ def judge(
     )
 
 
-def to_look_at(
-    promises: Iterable[Promise], figures: Figures
-) -> tuple[availability.Claim, ...]:
-    """The guests whose held pages have to be known, for exact figures.
-
-    QEMU touches huge pages when it starts, so that a guest at rest holds what
-    it claims. Pages that it has not touched, or gave back since, show: as
-    reserved ones, or by claims that are more than what is in use.
-
-    :param figures: without what is held
-    """
-    starting = starting_guests(promises, figures.claims)
-    claimed: dict[Key, int] = {}
-    anywhere: dict[int, int] = {}
-    for claim in figures.claims:
-        for need in claim.needs:
-            _add(claimed, (need.node, need.page_size), need.pages)
-        for size, pages in claim.anywhere:
-            _add(anywhere, size, pages)
-    unused = {
-        (pool.node, pool.page_size): claimed.get(
-            (pool.node, pool.page_size), 0
-        )
-        - (pool.total - pool.free)
-        for pool in figures.pools
-    }
-    for (_, size), pages in unused.items():
-        if size in anywhere:
-            anywhere[size] += pages
-    suspect = {
-        key
-        for key, pages in unused.items()
-        if pages > 0
-        or anywhere.get(key[1], 0) > 0
-        or figures.bounds.get(key[1], availability.Bound()).reserved
-    }
-    if not (suspect or starting):
-        return ()
-    sizes = {size for _, size in suspect}
-    return tuple(
-        claim
-        for claim in figures.claims
-        if any(
-            (need.node, need.page_size)
-            in (unused if claim.uuid in starting else suspect)
-            for need in claim.needs
-        )
-        or any(size in sizes for size, _ in claim.anywhere)
-    )
-
-
 @dataclasses.dataclass(slots=True)
 class _Spoken:
     """What of one pool is spoken for, in pages.
@@ -234,14 +132,14 @@ class _Spoken:
 def _spoken_for(
     uuid: str,
     needs: Iterable[guests.PageNeed],
-    others: Iterable[Promise],
-    figures: Figures,
-) -> dict[Key, _Spoken]:
+    others: Iterable[facts.Promise],
+    figures: facts.Figures,
+) -> dict[facts.Key, _Spoken]:
     spoken = {(pool.node, pool.page_size): _Spoken() for pool in figures.pools}
     small = {(p.node, p.page_size) for p in figures.pools if p.small}
     running = {claim.uuid: claim for claim in figures.claims}
     own = running.pop(uuid, None)
-    starting = starting_guests(others, figures.claims)
+    starting = facts.starting_guests(others, figures.claims)
     for promise in others:
         claim = running.get(promise.uuid)
         ends_first = claim is not None and claim.domain_id == promise.domain_id
@@ -261,19 +159,19 @@ def _spoken_for(
                     spoken[key].promised += max(0, more)
             else:
                 spoken[key].promised += need.pages
-    for claim in running.values():
-        looked_at = figures.held.get(claim.uuid)
-        for need in claim.needs:
+    for key, pages in availability.claimed(running.values()).items():
+        if key in spoken:
+            spoken[key].claimed = spoken[key].unread = pages
+    for claim_uuid, looked_at in figures.held.items():
+        if claim_uuid not in running:
+            continue
+        for need in running[claim_uuid].needs:
             key = (need.node, need.page_size)
-            if (each := spoken.get(key)) is None:
-                continue
-            each.claimed += need.pages
-            if looked_at is None:
-                each.unread += need.pages
-            else:
+            if key in spoken:
                 held_pages = looked_at.get(key, 0)
-                each.held += held_pages
-                each.idle += max(0, need.pages - held_pages)
+                spoken[key].unread -= need.pages
+                spoken[key].held += held_pages
+                spoken[key].idle += max(0, need.pages - held_pages)
     if own is not None:
         known = figures.held.get(uuid)
         for need in own.needs:
@@ -295,7 +193,7 @@ def _spoken_for(
 
 
 def _left(
-    spoken: Mapping[Key, _Spoken], figures: Figures, at_best: bool
+    spoken: Mapping[facts.Key, _Spoken], figures: facts.Figures, at_best: bool
 ) -> tuple[list[availability.Pool], dict[int, availability.Bound]]:
     """Pools and bounds, less what is spoken for.
 
@@ -349,9 +247,11 @@ def _left(
     return pools, bounds
 
 
-def _idle_anywhere(figures: Figures) -> dict[int, int]:
+def _idle_anywhere(figures: facts.Figures) -> dict[int, int]:
     """Pages not touched by guests that may take them from any node."""
     idle: dict[int, int] = {}
+    if not figures.held:
+        return idle
     for claim in figures.claims:
         held = figures.held.get(claim.uuid)
         if held is None:
@@ -362,29 +262,10 @@ def _idle_anywhere(figures: Figures) -> dict[int, int]:
     return idle
 
 
-def starting_guests(
-    promises: Iterable[Promise], claims: Iterable[availability.Claim]
-) -> frozenset[str]:
-    """The guests whose QEMU is touching its pages, or may be.
-
-    A soft reboot starts a guest unannounced: it is another domain then.
-    """
-    promises = tuple(promises)
-    if not promises:
-        return frozenset()
-    running = {claim.uuid: claim.domain_id for claim in claims}
-    return frozenset(
-        promise.uuid
-        for promise in promises
-        if promise.launching
-        or running.get(promise.uuid, promise.domain_id) != promise.domain_id
-    )
-
-
 def _awaited(
     needs: Iterable[guests.PageNeed],
-    others: Iterable[Promise],
-    figures: Figures,
+    others: Iterable[facts.Promise],
+    figures: facts.Figures,
 ) -> frozenset[str]:
     """The guests that are starting in pools, or a mount, that are needed."""
     keys = {(need.node, need.page_size) for need in needs}
@@ -394,7 +275,7 @@ def _awaited(
         if size in figures.bounds
         and figures.bounds[size].mount_free is not None
     }
-    starting = starting_guests(others, figures.claims)
+    starting = facts.starting_guests(others, figures.claims)
     return frozenset(
         promise.uuid
         for promise in others

@@ -20,7 +20,13 @@ from nova import exception
 from nova.compute import vm_states
 from oslo_log import log as logging
 
-from nova_numa_guard import availability, metrics, reservations, standing
+from nova_numa_guard import (
+    availability,
+    facts,
+    metrics,
+    reservations,
+    standing,
+)
 from nova_numa_guard.virt import delivery, notification, refusal
 
 LOG = logging.getLogger(__name__)
@@ -70,7 +76,7 @@ class Check:
     seconds: float
     found: reservations.Reservation
     is_blind: bool
-    free: Mapping[standing.Key, int]
+    free: Mapping[facts.Key, int]
 
 
 class Answers:

@@ -23,6 +23,7 @@ from oslo_log import log as logging
 from nova_numa_guard import (
     availability,
     conf,
+    facts,
     guests,
     look,
     pools,
@@ -172,8 +173,8 @@ class PageCheck:
     def figures(
         self,
         needs: Iterable[guests.PageNeed],
-        promises: tuple[standing.Promise, ...],
-    ) -> standing.Figures | None:
+        promises: tuple[facts.Promise, ...],
+    ) -> facts.Figures | None:
         """What the kernel and libvirt say; None if they cannot be read."""
         try:
             return self.lookout.figures(needs, promises)
@@ -231,11 +232,11 @@ class _Question:
         self.seconds = 0.0
         self._check = check
         self._of_a_running = of_a_running
-        self._last: standing.Figures | None = None
+        self._last: facts.Figures | None = None
 
     def __call__(
-        self, promises: tuple[standing.Promise, ...]
-    ) -> standing.Figures | None:
+        self, promises: tuple[facts.Promise, ...]
+    ) -> facts.Figures | None:
         begun = time.perf_counter()
         figures = self._check.figures(self.needs, promises)
         if figures and self._of_a_running and not figures.complete:

@@ -14,23 +14,17 @@
 
 from nova_numa_guard import (
     availability,
+    facts,
     fixture,
-    guests,
     look,
     pools,
     standing,
 )
-from tests.unit import base, samples
+from tests.unit import base, known, samples
 
 HUGE, GIANT, SMALL = samples.HUGE, samples.GIANT, pools.SMALL_PAGE
-
-
-def need(pages, node=0, size=HUGE):
-    return guests.PageNeed(node, size, pages)
-
-
-def claim(uuid, *needs, number=1, anywhere=()):
-    return availability.Claim(uuid, number, uuid, needs, anywhere)
+need = known.need
+claim = known.claim
 
 
 class Watched:
@@ -100,7 +94,11 @@ class FiguresTest(LookTestCase):
         }
         for needs, expected, sizes in (
             ([need(1)], huge, [HUGE]),
-            ([need(1, size=GIANT), need(1, 1)], huge + giant, [HUGE, GIANT]),
+            (
+                [need(1, size=GIANT), need(1, 1)],
+                huge + giant,
+                [HUGE, GIANT],
+            ),
             ([need(1, size=SMALL)], small, []),
             ([need(1, size=SMALL), need(2)], small + huge, [HUGE]),
         ):
@@ -143,7 +141,7 @@ class FiguresTest(LookTestCase):
 
     def test_libvirt_does_not_say_who_runs(self):
         self.watched.claims = None
-        found = self.figures(standing.Promise('a', (need(1),), True))
+        found = self.figures(facts.Promise('a', (need(1),), True))
         self.assertEqual(((), False), (found.claims, found.complete))
 
 
@@ -151,7 +149,10 @@ class HeldTest(LookTestCase):
     def setUp(self):
         super().setUp()
         self.machine.set_pool(0, HUGE, total=100, free=90)
-        self.watched.claims = (claim('a', need(10)), claim('b', need(10)))
+        self.watched.claims = (
+            claim('a', need(10)),
+            claim('b', need(10)),
+        )
         self.machine.set_process('a', 71, {(0, HUGE): 7})
         self.machine.set_process('b', 72, {(0, HUGE): 3})
 
@@ -186,7 +187,7 @@ class HeldTest(LookTestCase):
         (self.machine.root / 'proc/71/numa_maps').unlink()
         self.figures(
             *(
-                standing.Promise(uuid, (need(10),), launching=True)
+                facts.Promise(uuid, (need(10),), launching=True)
                 for uuid in 'ab'
             )
         )
@@ -215,7 +216,7 @@ class HeldTest(LookTestCase):
 
 
 class ReservedBeforeTest(LookTestCase):
-    launching = standing.Promise('a', (need(1),), launching=True)
+    launching = facts.Promise('a', (need(1),), launching=True)
 
     def before(self, reserved, *promises):
         self.machine.set_bound(HUGE, reserved=reserved)
@@ -226,12 +227,12 @@ class ReservedBeforeTest(LookTestCase):
         self.assertEqual({HUGE: 4}, self.before(4))
         self.assertEqual({HUGE: 4}, self.before(5, self.launching))
         self.assertEqual(
-            {HUGE: 6}, self.before(6, standing.Promise('a', (need(1),)))
+            {HUGE: 6}, self.before(6, facts.Promise('a', (need(1),)))
         )
 
     def test_a_soft_reboot_starts_a_guest_unannounced(self):
         self.watched.claims = (claim('a', need(1), number=7),)
-        promise = standing.Promise('a', (need(1),), domain_id=7)
+        promise = facts.Promise('a', (need(1),), domain_id=7)
         self.assertEqual({HUGE: 3}, self.before(3, promise))
         self.watched.claims = (claim('a', need(1), number=8),)
         self.assertEqual({HUGE: 3}, self.before(4, promise))
@@ -340,7 +341,7 @@ class RaceTest(LookTestCase):
         self.watched.claims = (claim('a', need(40)),)
         self.assert_room(
             40,
-            standing.Promise('a', (need(40),), launching=True),
+            facts.Promise('a', (need(40),), launching=True),
             steps=[
                 lambda: self.set(80, 40, a=0),
                 lambda: self.set(60, 20, a=20),
@@ -365,7 +366,7 @@ class RaceTest(LookTestCase):
 
         self.assert_room(
             40,
-            standing.Promise('a', (need(40),), launching=True),
+            facts.Promise('a', (need(40),), launching=True),
             steps=[begin, end, self.list],
         )
 
@@ -391,6 +392,6 @@ class RaceTest(LookTestCase):
 
         self.assert_room(
             40,
-            standing.Promise('a', (need(40),), launching=True),
+            facts.Promise('a', (need(40),), launching=True),
             steps=[begin, end, self.list, launch, touch],
         )

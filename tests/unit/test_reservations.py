@@ -16,7 +16,7 @@ import dataclasses
 import threading
 import time
 
-from nova_numa_guard import availability, guests, reservations, standing
+from nova_numa_guard import availability, facts, guests, reservations, standing
 from tests.unit import base
 
 # What a test waits for something that does happen.
@@ -58,7 +58,7 @@ class ReservationsTestCase(base.TestCase):
             self.then()
         if not self.reads:
             return None
-        return standing.Figures(
+        return facts.Figures(
             tuple(
                 availability.Pool(node, 2048, 200, free)
                 for node, free in self.free.items()
@@ -116,7 +116,7 @@ class GrantTest(ReservationsTestCase):
             standing.Outcome(standing.Verdict.FITS), found.outcome
         )
         self.assertEqual(
-            (standing.Promise('a', (need(100),), domain_id=7),),
+            (facts.Promise('a', (need(100),), domain_id=7),),
             self.desk.promises,
         )
 
@@ -241,7 +241,7 @@ class ShareTest(ReservationsTestCase):
 class LaunchTest(ReservationsTestCase):
     def test_what_becomes_of_a_promise(self):
         self.ask('a', domain_id=7)
-        promised = standing.Promise('a', (need(60),))
+        promised = facts.Promise('a', (need(60),))
         self.assertEqual(frozenset(), self.desk.launching())
         self.desk.launch('a')
         self.assertEqual(

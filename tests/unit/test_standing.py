@@ -17,46 +17,19 @@ import dataclasses
 import hypothesis
 from hypothesis import strategies as st
 
-from nova_numa_guard import availability, guests, pools, standing
-from tests.unit import base, samples
+from nova_numa_guard import availability, pools, standing
+from tests.unit import base, known, samples
 
 HUGE, GIANT, SMALL = samples.HUGE, samples.GIANT, pools.SMALL_PAGE
+need = known.need
+pool = known.pool
+claim = known.claim
+promise = known.promise
+figures = known.figures
 FITS = standing.Verdict.FITS
 OVERCOMMITS = standing.Verdict.OVERCOMMITS
 UNCERTAIN = standing.Verdict.UNCERTAIN
 SHORT = standing.Verdict.SHORT
-
-
-def need(pages, node=0, size=HUGE):
-    return guests.PageNeed(node, size, pages)
-
-
-def pool(free, node=0, size=HUGE, total=100, **values):
-    return availability.Pool(node, size, total, free, **values)
-
-
-def claim(uuid, *needs, number=1, anywhere=()):
-    return availability.Claim(uuid, number, f'name-{uuid}', needs, anywhere)
-
-
-def promise(uuid, *needs, **values):
-    return standing.Promise(uuid, needs, **values)
-
-
-def figures(*found, bound=None, **values):
-    """Of pools; one of a hundred free pages if none is given.
-
-    :param bound: of the huge pages
-    """
-    found = found or (pool(100),)
-    bounds = {
-        each.page_size: availability.Bound()
-        for each in found
-        if not each.small
-    }
-    if bound is not None:
-        bounds[HUGE] = bound
-    return standing.Figures(found, bounds, **values)
 
 
 class StandingTestCase(base.TestCase):
@@ -189,7 +162,10 @@ class RunningTest(StandingTestCase):
         self.assert_room(
             60,
             found=[pool(50)],
-            claims=(claim('a', need(40)), claim('me', need(40))),
+            claims=(
+                claim('a', need(40)),
+                claim('me', need(40)),
+            ),
         )
 
     def test_it_holds_more_than_it_claims(self):
@@ -219,7 +195,11 @@ class PromisedTest(StandingTestCase):
 
     def test_what_is_promised(self):
         self.assert_room(70, promise('a', need(30)))
-        self.assert_room(45, promise('a', need(30)), promise('b', need(25)))
+        self.assert_room(
+            45,
+            promise('a', need(30)),
+            promise('b', need(25)),
+        )
 
     def test_beside_an_outsider(self):
         self.assert_room(50, promise('a', need(30)), found=[pool(80)])
@@ -231,7 +211,8 @@ class PromisedTest(StandingTestCase):
 
     def test_in_other_pools(self):
         self.assert_room(
-            100, promise('a', need(99, node=1), need(99, size=GIANT))
+            100,
+            promise('a', need(99, node=1), need(99, size=GIANT)),
         )
 
     def test_what_it_was_promised_itself(self):
@@ -456,7 +437,10 @@ class MountTest(StandingTestCase):
     def test_less_what_is_promised_on_any_node(self):
         found = [pool(100), pool(100, node=1)]
         self.assert_room(
-            6, promise('a', need(4, node=1)), found=found, bound=self.bound
+            6,
+            promise('a', need(4, node=1)),
+            found=found,
+            bound=self.bound,
         )
 
     def test_a_guest_that_starts_on_any_node_is_awaited(self):
@@ -478,7 +462,10 @@ class MountTest(StandingTestCase):
         self.assert_room(18, bound=self.bound, **values)
         # Nor less, whatever the mount says.
         self.assert_room(
-            8, promise('a', need(40, node=1)), bound=self.bound, **values
+            8,
+            promise('a', need(40, node=1)),
+            bound=self.bound,
+            **values,
         )
 
 
@@ -520,7 +507,11 @@ class OwnTest(StandingTestCase):
             ([], {'claims': self.claims + others, 'held': {'a': {}}}),
             ([], {'found': [pool(0, total=40, surplus=40)]}),
         ):
-            values = {'found': [pool(0)], 'claims': self.claims, **values}
+            values = {
+                'found': [pool(0)],
+                'claims': self.claims,
+                **values,
+            }
             self.assert_room(40, *promises, **values)
 
 
@@ -683,7 +674,8 @@ class SmallTest(StandingTestCase):
     def test_what_is_promised(self):
         found = [self.small(30)]
         self.assertEqual(
-            20, self.room(promise('a', need(10, size=SMALL)), found=found)
+            20,
+            self.room(promise('a', need(10, size=SMALL)), found=found),
         )
 
     def test_there_is_no_other_limit(self):
@@ -711,7 +703,8 @@ class SmallTest(StandingTestCase):
         runs = {'found': [self.small(30)]}
         self.assertEqual(20, self.room(restarts, **runs))
         self.assertEqual(
-            30, self.room(restarts, claims=(claim('a', number=7),), **runs)
+            30,
+            self.room(restarts, claims=(claim('a', number=7),), **runs),
         )
 
     def test_its_own_are_free_for_it(self):
@@ -788,7 +781,12 @@ class VerdictTest(StandingTestCase):
         outcome = self.judge(
             (need(50), need(50, node=1)),
             promise('a', need(1), launching=True),
-            promise('b', need(1, node=1), need(9, node=16), launching=True),
+            promise(
+                'b',
+                need(1, node=1),
+                need(9, node=16),
+                launching=True,
+            ),
             promise('c', need(9, node=16), launching=True),
             promise('d', need(1, size=GIANT), launching=True),
             promise('e', need(1)),
@@ -802,95 +800,6 @@ class VerdictTest(StandingTestCase):
         self.assertEqual(
             standing.Outcome(FITS),
             self.judge(10, promise('a', need(1), launching=True)),
-        )
-
-
-class LookAtTest(StandingTestCase):
-    """Reading what a guest has touched takes time."""
-
-    def look_at(self, *claims, promises=(), found=(), **values):
-        return [
-            each.uuid
-            for each in standing.to_look_at(
-                promises, figures(*found, claims=claims, **values)
-            )
-        ]
-
-    def test_at_rest_nobody(self):
-        self.assertEqual(
-            [], self.look_at(claim('a', need(40)), found=[pool(60)])
-        )
-
-    def test_more_is_claimed_than_is_in_use(self):
-        """In that pool, and by all that are in it."""
-        found = [pool(61), pool(60, node=1)]
-        self.assertEqual(
-            ['a', 'b'],
-            self.look_at(
-                claim('a', need(15)),
-                claim('b', need(25), need(1, node=1)),
-                claim('c', need(39, node=1)),
-                claim('d', need(40, size=GIANT)),
-                claim('e'),
-                found=found,
-            ),
-        )
-
-    def test_pages_are_reserved(self):
-        """Of that size, on whichever node."""
-        self.assertEqual(
-            ['a', 'b'],
-            self.look_at(
-                claim('a', need(10)),
-                claim('b', need(10, node=1)),
-                claim('c', need(1, size=GIANT)),
-                found=[pool(0), pool(0, node=1), pool(0, size=GIANT)],
-                bound=availability.Bound(reserved=1),
-            ),
-        )
-
-    def test_those_that_start(self):
-        """But not for pools that nobody asks for, nor for small pages."""
-        claims = [
-            claim('a', need(10)),
-            claim('b', need(10), number=2),
-            claim('c', need(10), number=3),
-            claim('d', need(10, size=GIANT)),
-            claim('e'),
-        ]
-        promises = [
-            promise('a', need(10), launching=True),
-            promise('b', need(10), domain_id=1),
-            promise('c', need(10), domain_id=3),
-            promise('d', need(10, size=GIANT), launching=True),
-            promise('e', need(10, size=SMALL), launching=True),
-        ]
-        self.assertEqual(
-            ['a', 'b'],
-            self.look_at(*claims, promises=promises, found=[pool(0)]),
-        )
-
-    def test_those_without_a_node(self):
-        """With them, what a pool lacks may be in use by them."""
-        claims = [
-            claim('a', anywhere=((HUGE, 40),)),
-            claim('b', need(40)),
-            claim('c', anywhere=((GIANT, 1),)),
-        ]
-        two = [pool(60), pool(60, node=1)]
-        self.assertEqual([], self.look_at(*claims, found=two))
-        two = [pool(60), pool(61, node=1)]
-        self.assertEqual(['a', 'b'], self.look_at(*claims, found=two))
-
-    def test_where_a_pool_is_suspect_they_are_as_well(self):
-        claims = [
-            claim('a', anywhere=((HUGE, 1),)),
-            claim('b', need(40)),
-            claim('c', need(1, node=1)),
-        ]
-        self.assertEqual(
-            ['a', 'b'],
-            self.look_at(*claims, found=[pool(61), pool(0, node=1)]),
         )
 
 

@@ -21,7 +21,7 @@ from nova import exception
 from nova.compute import vm_states
 from oslo_utils.fixture import uuidsentinel as uuids
 
-from nova_numa_guard import guests, standing
+from nova_numa_guard import facts, guests
 from nova_numa_guard.virt import paths
 from tests.unit import base, samples
 from tests.unit.virt import hosts
@@ -868,7 +868,7 @@ class BrokenTest(StartsTestCase):
             self.assertEqual(1, len(self.desk.promises))
             with self.launching(self.fits):
                 self.assertEqual(
-                    standing.Promise(
+                    facts.Promise(
                         uuids.instance,
                         (guests.PageNeed(1, 2048, 32),),
                         launching=True,
