@@ -118,8 +118,12 @@ class NUMAGuardDriver(driver.LibvirtDriver):
         self, context: Any, instance: Any, *args: Any, **kwargs: Any
     ) -> None:
         # Before it is destroyed, or its volumes are taken from another host.
-        path = paths.EVACUATION if kwargs.get('evacuate') else paths.REBUILD
-        self.starts.hold(path, context, instance, self._guard_host)
+        host, path = self._guard_host, paths.REBUILD
+        if kwargs.get('evacuate'):
+            [node] = self.get_available_nodes()
+            self.late_check.check_evacuation(context, instance, host, node)
+            path = paths.EVACUATION
+        self.starts.hold(path, context, instance, host)
         super().rebuild(context, instance, *args, **kwargs)
 
     def _hard_reboot(

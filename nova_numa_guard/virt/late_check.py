@@ -74,13 +74,33 @@ class LateCheck:
             raise
         self._admissions.land(instance.uuid)
 
+    def check_evacuation(
+        self, context: Any, instance: Any, host: str, node: str
+    ) -> None:
+        """Refuse an evacuation before anything is taken from its old host.
+
+        One that is not refused is judged again by admitted().
+
+        :raises nova.exception.ComputeResourcesUnavailable: it is given up
+        """
+        if (
+            CONF.numa_guard.isolation == isolation.Isolation.HOST.value
+            and self._refuses(instance, host)
+        ):
+            self._admit(context, instance, host, node)
+            # Nova does not tell when it ends, if it does not get to spawn().
+            self._admissions.withdraw(instance.uuid)
+
+    def _refuses(self, instance: Any, host: str) -> bool:
+        is_move = bool(instance.host and instance.host != host)
+        return self.enforce and not (
+            is_move and self._on_moves.value == 'prefer'
+        )
+
     def _admit(
         self, context: Any, instance: Any, host: str, node: str
     ) -> None:
-        is_move = bool(instance.host and instance.host != host)
-        enforce = self.enforce and not (
-            is_move and self._on_moves.value == 'prefer'
-        )
+        enforce = self._refuses(instance, host)
         guest = host_guests.describe(
             instance, instance.flavor, instance.numa_topology
         )

@@ -232,8 +232,11 @@ class LateCheckTest(base.GuardTestCase):
         self.assertEqual('host1', self.host_of(self.settled(server, 'ACTIVE')))
 
     def test_a_server_that_is_evacuated_stays_where_it_was(self):
+        """The other host may be cut off only, and the guest runs."""
         self.start_host('host2', base.pages(8192, huge=512))
         self.boot(self.affined_flavor, host='host2')
+        self._attach_volume(self.floating, self.cinder.IMAGE_BACKED_VOL)
+        volumes = self.cinder.attachment_ids_for_instance(self.floating['id'])
         self.take_down('host1')
         self._evacuate_server(
             self.floating,
@@ -241,6 +244,10 @@ class LateCheckTest(base.GuardTestCase):
             expected_migration_status='failed',
         )
         self.assertEqual('host1', self.host_of(self.floating))
+        self.assertEqual(
+            volumes,
+            self.cinder.attachment_ids_for_instance(self.floating['id']),
+        )
         self.assertEqual(
             [self.compute_rp_uuids['host1']],
             list(self.allocations(self.floating)),

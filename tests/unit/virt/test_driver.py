@@ -457,6 +457,26 @@ class StartPathsTest(DriverTestCase):
         )
         self.assertEqual([], self.calls)
 
+    def test_one_that_breaks_the_isolation_as_well(self):
+        asked = []
+
+        def refuse(*args):
+            asked.append(args)
+            raise exception.ComputeResourcesUnavailable(reason='kind')
+
+        self.driver.late_check.check_evacuation = refuse
+        self.assertRaises(
+            exception.ComputeResourcesUnavailable,
+            self.driver.rebuild,
+            self.context,
+            self.instance,
+            evacuate=True,
+        )
+        self.assertEqual(
+            [(self.context, self.instance, 'this', 'this-node')], asked
+        )
+        self.assertEqual(([], ()), (self.calls, self.desk.promises))
+
     def snapshot(self, stops):
         """A cold one stops the guest, and starts it in the end."""
 

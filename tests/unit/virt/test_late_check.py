@@ -316,6 +316,43 @@ class MoveTest(LateCheckTestCase):
         )
         self.assertEqual(1, len(self.events.written))
 
+    def check_evacuation(self, *cells):
+        guest = self.evacuated(*cells)
+        self.check.check_evacuation(self.context, guest, 'this', 'this-node')
+        return guest
+
+    def test_it_is_given_up_before_anything_is_taken(self):
+        self.flags(isolation_on_moves='enforce')
+        self.settled()
+        self.assertRaises(
+            exception.ComputeResourcesUnavailable,
+            self.check_evacuation,
+            CELL(),
+        )
+        self.assertEqual(1, len(self.events.written))
+
+    def test_one_that_does_not_get_further_is_not_counted(self):
+        self.flags(isolation_on_moves='enforce')
+        self.records.guests.remove(self.check_evacuation(CELL()))
+        self.assert_starts(self.guest())
+
+    def test_nothing_is_said_before_it_starts(self):
+        for options in (
+            {'isolation': 'none', 'isolation_on_moves': 'enforce'},
+            {'isolation': 'cell', 'isolation_on_moves': 'enforce'},
+            {'isolation': 'host', 'isolation_on_moves': 'prefer'},
+            {
+                'isolation': 'host',
+                'isolation_on_moves': 'enforce',
+                'isolation_mode': 'warn',
+            },
+        ):
+            self.flags(**options)
+            self.settled()
+            self.check_evacuation(CELL())
+        self.assertEqual([], self.log.records)
+        self.assertEqual([], self.events.written)
+
     def test_prefer_is_not_for_builds_and_unshelving(self):
         self.flags(isolation_on_moves='prefer')
         self.settled()
