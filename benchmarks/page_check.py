@@ -100,7 +100,12 @@ class Checks:
             reservations.Reservations(),
             answers.Answers(metrics.Metrics(), told),
         )
-        self.terms = self.check.terms(is_restart=False)
+        self.request = answers.Request(
+            host.context,
+            'this',
+            host.needs,
+            self.check.terms(is_restart=False),
+        )
         self.lookout = look.Lookout(self.kernel, lambda: (), {})
 
     def close(self) -> None:
@@ -109,12 +114,7 @@ class Checks:
     def whole(self) -> None:
         """Promise a guest its pages, and take that back."""
         found = self.check.promise(
-            self.host.context,
-            self.host.instance,
-            'this',
-            self.host.needs,
-            self.terms,
-            patience=0,
+            self.host.instance, self.request, patience=0
         )
         self.check.reservations.release(found)
 

@@ -23,6 +23,7 @@ from oslo_log import log as logging
 from nova_numa_guard import (
     availability,
     facts,
+    guests,
     metrics,
     reservations,
     standing,
@@ -62,17 +63,34 @@ class Terms:
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
+class Request:
+    """The pages of an instance are asked for.
+
+    The instance itself is not in it: what is kept of a start must not be what
+    keeps the instance.
+
+    :param context: of Nova's request
+    :param host: the name of this compute host
+    :param needs: not empty; at most one entry per pool
+    :param terms: not off
+    """
+
+    context: Any
+    host: str
+    needs: tuple[guests.PageNeed, ...]
+    terms: Terms
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
 class Check:
     """A check that has been made.
 
-    :param sizes: of the pages that were asked for, in KiB
     :param seconds: that it took, waiting not included
     :param found: what was found
     :param is_blind: there were no figures
     :param free: pages that the kernel has free, by pool
     """
 
-    sizes: frozenset[int]
     seconds: float
     found: reservations.Reservation
     is_blind: bool
@@ -92,28 +110,21 @@ class Answers:
         self.metrics = counts
         self._delivery = told
 
-    def give(
-        self,
-        context: Any,
-        instance: Any,
-        host: str,
-        terms: Terms,
-        check: Check,
-    ) -> None:
+    def give(self, instance: Any, request: Request, check: Check) -> None:
         """Let a guest start, or refuse it.
 
-        :param host: the name of this compute host
         :raises nova.exception.GroupAffinityViolation: a build goes to the
             next host
         :raises nova.exception.ComputeResourcesUnavailable: any other start is
             given up
         """
         outcome, result = check.found.outcome, metrics.Result.PASSED
+        terms = request.terms
         if check.found.waited:
             self.metrics.waited(check.found.waited)
         if outcome is None:
             if check.is_blind:
-                self._count(metrics.Result.UNCHECKED, check)
+                self._count(metrics.Result.UNCHECKED, request, check)
             return
         for short in outcome.shortages:
             self.metrics.failed(short.page_size, short.node)
@@ -127,8 +138,8 @@ class Answers:
                 instance=instance,
             )
         elif shortage and terms.refuses:
-            self._count(metrics.Result.REFUSED, check)
-            self._refuse(context, instance, host, check)
+            self._count(metrics.Result.REFUSED, request, check)
+            self._refuse(instance, request, check)
         elif shortage:
             result = metrics.Result.WARNED
             LOG.warning(
@@ -139,18 +150,15 @@ class Answers:
                 shortage,
                 instance=instance,
             )
-        self._count(result, check)
+        self._count(result, request, check)
 
-    def _count(self, result: metrics.Result, check: Check) -> None:
-        self.metrics.checked(result, check.sizes, check.seconds)
-
-    def _refuse(
-        self,
-        context: Any,
-        instance: Any,
-        host: str,
-        check: Check,
+    def _count(
+        self, result: metrics.Result, request: Request, check: Check
     ) -> None:
+        sizes = frozenset(need.page_size for need in request.needs)
+        self.metrics.checked(result, sizes, check.seconds)
+
+    def _refuse(self, instance: Any, request: Request, check: Check) -> None:
         assert check.found.outcome is not None
         short = check.found.outcome.shortages
         free = {
@@ -166,9 +174,9 @@ class Answers:
             free, build=instance.vm_state in _CLAIMED
         )
         error = refusal.refuse(
-            context,
+            request.context,
             instance,
-            host,
+            request.host,
             EVENT,
             reason,
             exception.ComputeResourcesUnavailable(
@@ -177,9 +185,9 @@ class Answers:
         )
         if fresh:
             notification.notify(
-                context,
+                request.context,
                 instance,
-                host,
+                request.host,
                 notification.payload(reason, short, free),
             )
         raise error

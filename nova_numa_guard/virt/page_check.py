@@ -87,23 +87,18 @@ class PageCheck:
 
     def promise(
         self,
-        context: Any,
         instance: Any,
-        host: str,
-        needs: tuple[guests.PageNeed, ...],
-        terms: answers.Terms,
+        request: answers.Request,
         patience: float,
         insist: bool = False,
     ) -> reservations.Reservation:
         """Promise an instance its pages until they are released.
 
-        :param host: the name of this compute host
-        :param needs: not empty
-        :param terms: not off
         :param patience: seconds to wait at most
         :param insist: wait as well for pages that are not there
         :raises nova.exception.ComputeResourcesUnavailable: they are not there
         """
+        needs, terms = request.needs, request.terms
         asked = _Question(self, needs, terms.is_restart)
         found = self.reservations.promise(
             instance.uuid,
@@ -117,9 +112,7 @@ class PageCheck:
             insist=insist,
         )
         try:
-            self.answers.give(
-                context, instance, host, terms, asked.check(found)
-            )
+            self.answers.give(instance, request, asked.check(found))
         except BaseException:  # that of a thread which is killed, too
             self.reservations.release(found)
             raise
@@ -127,12 +120,9 @@ class PageCheck:
 
     def recover(
         self,
-        context: Any,
         instance: Any,
-        host: str,
+        request: answers.Request,
         reservation: reservations.Reservation,
-        needs: tuple[guests.PageNeed, ...],
-        terms: answers.Terms,
         patience: float,
     ) -> reservations.Reservation:
         """See that what was promised is there, and wait for it if it is not.
@@ -140,19 +130,12 @@ class PageCheck:
         :returns: what was found at last
         :raises nova.exception.ComputeResourcesUnavailable: it is not
         """
-        asked = _Question(self, needs)
+        asked = _Question(self, request.needs)
         found = self.reservations.recover(reservation, asked, patience)
-        self.answers.give(context, instance, host, terms, asked.check(found))
+        self.answers.give(instance, request, asked.check(found))
         return found
 
-    def look_only(
-        self,
-        context: Any,
-        instance: Any,
-        host: str,
-        needs: tuple[guests.PageNeed, ...],
-        terms: answers.Terms,
-    ) -> None:
+    def look_only(self, instance: Any, request: answers.Request) -> None:
         """Check an instance that will not start yet, and promise nothing.
 
         One in doubt may come.
@@ -160,15 +143,13 @@ class PageCheck:
         :raises nova.exception.ComputeResourcesUnavailable: its pages are not
             there
         """
-        asked = _Question(self, needs)
+        asked = _Question(self, request.needs)
         found = self.reservations.inquire(
-            instance.uuid, needs, asked, reservations.CONFIRM
+            instance.uuid, request.needs, asked, reservations.CONFIRM
         )
         outcome = found.outcome
         if not outcome or outcome.verdict is not standing.Verdict.UNCERTAIN:
-            self.answers.give(
-                context, instance, host, terms, asked.check(found)
-            )
+            self.answers.give(instance, request, asked.check(found))
 
     def figures(
         self,
@@ -250,7 +231,6 @@ class _Question:
         asked = self.seconds > 0
         pools = self._last.pools if self._last else ()
         return answers.Check(
-            sizes=frozenset(need.page_size for need in self.needs),
             seconds=self.seconds,
             found=found,
             is_blind=asked and self._last is None,

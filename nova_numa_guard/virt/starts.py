@@ -28,7 +28,7 @@ from nova import exception
 import nova.conf
 from oslo_log import log as logging
 
-from nova_numa_guard import guests, metrics, reservations
+from nova_numa_guard import metrics, reservations
 from nova_numa_guard.virt import answers, needs, page_check, paths
 
 CONF = nova.conf.CONF
@@ -47,10 +47,7 @@ class _Start:
     """
 
     path: paths.Path
-    context: Any
-    host: str
-    needs: tuple[guests.PageNeed, ...]
-    terms: answers.Terms
+    request: answers.Request
     reservation: reservations.Reservation
     lacking: str = ''
     is_settled: bool = False
@@ -204,7 +201,9 @@ class Starts:
         if not needed:
             return
         try:
-            self._check.look_only(context, instance, host, needed, terms)
+            self._check.look_only(
+                instance, answers.Request(context, host, needed, terms)
+            )
         except exception.ComputeResourcesUnavailable as exc:
             claim.abort()
             raise exception.MigrationPreCheckError(
@@ -221,15 +220,10 @@ class Starts:
         needed = needs.pages(instance, instance.numa_topology)
         if not needed:
             return None
+        request = answers.Request(context, host, needed, terms)
         try:
             reservation = self._check.promise(
-                context,
-                instance,
-                host,
-                needed,
-                terms,
-                self._patience(path),
-                insist=path.insists,
+                instance, request, self._patience(path), insist=path.insists
             )
         except exception.ComputeResourcesUnavailable as exc:
             if path.rolls_back:
@@ -239,10 +233,7 @@ class Starts:
             raise
         return _Start(
             path,
-            context,
-            host,
-            needed,
-            terms,
+            request,
             reservation,
             answers.lacking(reservation),
             is_settled=bool(answers.lacking(reservation)),
@@ -261,13 +252,7 @@ class Starts:
 
     def _recover(self, instance: Any, start: _Start, patience: float) -> None:
         found = self._check.recover(
-            start.context,
-            instance,
-            start.host,
-            start.reservation,
-            start.needs,
-            start.terms,
-            patience,
+            instance, start.request, start.reservation, patience
         )
         start.lacking = answers.lacking(found) or start.lacking
 

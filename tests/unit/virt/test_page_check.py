@@ -61,12 +61,15 @@ class PageCheckTestCase(base.TestCase):
 
     def promise(self, instance, restart=False, excuse='', patience=0):
         return self.check.promise(
+            instance, self.request(instance, restart, excuse), patience
+        )
+
+    def request(self, instance, restart=False, excuse=''):
+        return answers.Request(
             self.context,
-            instance,
             'this',
             self.needs(instance),
             self.check.terms(restart, excuse),
-            patience,
         )
 
     def refused(self, instance, **values):
@@ -434,13 +437,7 @@ class InquireTest(PageCheckTestCase):
         self.host.set(CONFIRM=0.1)
 
     def look(self, instance):
-        self.check.look_only(
-            self.context,
-            instance,
-            'this',
-            self.needs(instance),
-            self.check.terms(is_restart=False),
-        )
+        self.check.look_only(instance, self.request(instance))
 
     def test_nothing_is_promised(self):
         self.look(self.guest(32))
