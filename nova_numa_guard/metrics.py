@@ -23,7 +23,6 @@ same process are not among them. doc/source/metrics.rst describes each.
 from collections.abc import Callable, Iterable, Mapping
 import enum
 import functools
-import threading
 from typing import Concatenate, ParamSpec
 from wsgiref import simple_server
 
@@ -31,7 +30,7 @@ from oslo_config import cfg
 from oslo_log import log as logging
 import prometheus_client
 
-from nova_numa_guard import snapshot
+from nova_numa_guard import once, snapshot
 
 LOG = logging.getLogger(__name__)
 
@@ -97,8 +96,7 @@ class Metrics:
 
     def __init__(self) -> None:
         self.registry = prometheus_client.CollectorRegistry()
-        self._lock = threading.Lock()
-        self._complaints: set[tuple[object, ...]] = set()
+        self._complaints = once.Once()
         self._textfile = ''
         self._server: simple_server.WSGIServer | None = None
         self._checks = prometheus_client.Counter(
@@ -270,8 +268,5 @@ class Metrics:
         name in it, which is another one each time.
         """
         cause = (what, type(exc), getattr(exc, 'errno', None))
-        with self._lock:
-            if cause in self._complaints:
-                return
-            self._complaints.add(cause)
-        LOG.error('%s: %r', what, exc)
+        if self._complaints.is_new(cause):
+            LOG.error('%s: %r', what, exc)

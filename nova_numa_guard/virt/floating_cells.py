@@ -26,6 +26,7 @@ from nova_numa_guard import (
     census,
     confinement,
     isolation,
+    once,
     pools,
     report,
     sets,
@@ -45,7 +46,7 @@ class FloatingCells:
     def __init__(self, kernel: pools.Kernel) -> None:
         self.kernel = kernel
         self.confinement: confinement.Confinement | None = None
-        self._complained: set[str] = set()
+        self._complaints = once.Once()
 
     @property
     def _nodes(self) -> frozenset[int]:
@@ -206,8 +207,7 @@ class FloatingCells:
             allowed = self.kernel.allowed_nodes(guest.name)
         except Exception as exc:
             # Whatever it is, the guest has been started.
-            if type(exc).__name__ not in self._complained:
-                self._complained.add(type(exc).__name__)
+            if self._complaints.is_new(type(exc).__name__):
                 LOG.warning(
                     'NUMA guard does not know if the guest keeps to the '
                     'floating cells: %s',

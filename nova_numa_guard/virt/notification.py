@@ -13,22 +13,20 @@
 """Tell other services of a refusal, over Nova's notification bus."""
 
 from collections.abc import Iterable, Mapping
-import threading
 from typing import Any
 
 from nova import rpc
 import nova.conf
 from oslo_log import log as logging
 
-from nova_numa_guard import availability
+from nova_numa_guard import availability, once
 
 CONF = nova.conf.CONF
 LOG = logging.getLogger(__name__)
 
 EVENT_TYPE = 'numa_guard.refused'
 
-_lock = threading.Lock()
-_complaints: set[type[Exception]] = set()
+_complaints = once.Once()
 
 
 def payload(
@@ -81,10 +79,8 @@ def notify(
             {'instance_uuid': instance.uuid, 'host': host, **payload},
         )
     except Exception as exc:
-        with _lock:
-            known = type(exc) in _complaints
-            _complaints.add(type(exc))
-        (LOG.debug if known else LOG.warning)(
+        is_new = _complaints.is_new(type(exc).__name__)
+        (LOG.warning if is_new else LOG.debug)(
             'The refusal could not be sent as a notification: %r',
             exc,
             instance=instance,

@@ -26,6 +26,7 @@ from nova_numa_guard import (
     facts,
     guests,
     look,
+    once,
     pools,
     reservations,
     standing,
@@ -58,7 +59,7 @@ class PageCheck:
         self.answers = answered
         self._mode = conf.LiveOption(CONF, 'page_check')
         self._on_restart = conf.LiveOption(CONF, 'page_check_on_restart')
-        self._complaints: set[str] = set()
+        self._complaints = once.Once()
 
     @property
     def mode(self) -> str:
@@ -191,8 +192,7 @@ class PageCheck:
 
     def _complain(self, text: str) -> None:
         """Warn of something once."""
-        if text not in self._complaints:
-            self._complaints.add(text)
+        if self._complaints.is_new(text):
             LOG.warning('%s', text)
 
 

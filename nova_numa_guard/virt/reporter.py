@@ -27,6 +27,7 @@ from nova_numa_guard import (
     census,
     isolation,
     occupancy,
+    once,
     pools,
     refusals,
     report,
@@ -69,7 +70,7 @@ class Reporter:
         self._refused = refused
         self._mixed = False
         self._started = False
-        self._complaints: set[str] = set()
+        self._complaints = once.Once()
         self._last: report.Report | None = None
 
     def complete(self, resources: dict[str, Any], host: str) -> None:
@@ -233,8 +234,7 @@ class Reporter:
 
     def _complain(self, text: str) -> None:
         """Warn of something once."""
-        if text not in self._complaints:
-            self._complaints.add(text)
+        if self._complaints.is_new(text):
             LOG.warning('%s', text)
 
 

@@ -22,7 +22,7 @@ import oslo_messaging
 from oslo_messaging import conffixture
 from oslo_utils.fixture import uuidsentinel as uuids
 
-from nova_numa_guard import availability
+from nova_numa_guard import availability, once
 from nova_numa_guard.virt import notification
 from tests.unit import base, samples
 
@@ -100,7 +100,8 @@ class NotificationTestCase(base.TestCase):
         super().setUp()
         self.useFixture(
             fixtures.MonkeyPatch(
-                'nova_numa_guard.virt.notification._complaints', set()
+                'nova_numa_guard.virt.notification._complaints',
+                once.Once(),
             )
         )
 
