@@ -39,7 +39,8 @@ def main(text: str) -> None:
     socket.sethostname(spec['hostname'])
     for source, target in spec['binds']:
         if not os.path.exists(target):
-            os.makedirs(target)
+            # All hosts begin at once, and this is seen by all.
+            os.makedirs(target, exist_ok=True)
         _mount('--bind', source, target)
     _hide_dbus()
     _mount_hugetlbfs(spec['hugetlbfs'])
