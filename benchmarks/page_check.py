@@ -45,7 +45,14 @@ from nova_numa_guard import (
     reservations,
     standing,
 )
-from nova_numa_guard.virt import answers, claims, delivery, needs, page_check
+from nova_numa_guard.virt import (
+    answers,
+    claims,
+    complaints,
+    delivery,
+    needs,
+    page_check,
+)
 from tests.unit import samples
 from tests.unit.virt import domains
 
@@ -99,6 +106,7 @@ class Checks:
             self.claims,
             reservations.Reservations(),
             answers.Answers(metrics.Metrics(), told),
+            complaints.Complaints(metrics.Metrics()),
         )
         self.request = answers.Request(
             host.context,

@@ -48,8 +48,9 @@ class Figure:
     :param total: those that stay; surplus ones are not among them
     :param free: as the kernel counts them
     :param reserved: what Nova was told to leave alone
-    :param claimed: by running guests that Nova counts
-    :param unaccounted: in use, and by no guest that Nova counts
+    :param claimed: by running guests that Nova counts; None if these are not
+        known
+    :param unaccounted: in use, and by no guest that Nova counts; likewise
     """
 
     node: int
@@ -57,8 +58,8 @@ class Figure:
     total: int
     free: int
     reserved: int
-    claimed: int
-    unaccounted: int
+    claimed: int | None
+    unaccounted: int | None
 
 
 def to_look_at(
@@ -206,18 +207,19 @@ def correct(
 
 
 def figures(
-    claims: Iterable[availability.Claim],
+    claims: Iterable[availability.Claim] | None,
     pools: Iterable[availability.Pool],
     unaccounted: Mapping[Key, int],
     told: Mapping[int, Iterable[Pages]],
 ) -> tuple[Figure, ...]:
     """The pools, for whoever watches them.
 
-    :param claims: of the guests that Nova counts
+    :param claims: of the guests that Nova counts; None if they are not known
     :param pools: as the kernel has them
+    :param unaccounted: what outsiders() has found, of these guests
     :param told: what Nova is told of each cell
     """
-    claimed = availability.claimed(claims)
+    claimed = None if claims is None else availability.claimed(claims)
     reserved = {
         (node, each.page_size): each.reserved
         for node, pages in told.items()
@@ -230,8 +232,12 @@ def figures(
             total=pool.total - pool.surplus,
             free=pool.free,
             reserved=reserved.get((pool.node, pool.page_size), 0),
-            claimed=claimed.get((pool.node, pool.page_size), 0),
-            unaccounted=unaccounted.get((pool.node, pool.page_size), 0),
+            claimed=None
+            if claimed is None
+            else claimed.get((pool.node, pool.page_size), 0),
+            unaccounted=None
+            if claimed is None
+            else unaccounted.get((pool.node, pool.page_size), 0),
         )
         for pool in pools
     )

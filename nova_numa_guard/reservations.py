@@ -41,7 +41,7 @@ class Reservation:
     :param uuid: of the guest
     :param outcome: what was found; None if there were no figures
     :param granted: whether the pages are promised to it, until release()
-    :param waited: seconds
+    :param waited: seconds, if it had to wait for others or its own pages
     """
 
     uuid: str
@@ -141,6 +141,7 @@ class Reservations:
         :returns: what lacks at last; the promise holds nevertheless
         """
         uuid, begun = reservation.uuid, self._clock()
+        slept = False
         with self._changed:
             while True:
                 promise = self._promises.get(uuid)
@@ -151,8 +152,12 @@ class Reservations:
                     # In doubt they are there: nobody else was promised them.
                     there = not _is(outcome, standing.Verdict.SHORT)
                     return Reservation(
-                        uuid, None if there else outcome, there, waited
+                        uuid,
+                        None if there else outcome,
+                        there,
+                        waited if slept else 0.0,
                     )
+                slept = True
                 self._changed.wait(min(RECOVER, patience - waited))
 
     def launch(self, uuid: str) -> None:
@@ -208,7 +213,7 @@ class Reservations:
         insist: bool = False,
     ) -> Reservation:
         """Judge until it is decided; granted if the pages are there."""
-        short_since = None
+        short_since, slept = None, False
         while True:
             outcome = self._judge(uuid, needs, look)
             now = self._clock()
@@ -220,7 +225,10 @@ class Reservations:
             short_for = 0.0 if short_since is None else now - short_since
             left = _left(outcome, patience - waited, short_for, insist)
             if left <= 0:
-                return Reservation(uuid, outcome, _is_good(outcome), waited)
+                return Reservation(
+                    uuid, outcome, _is_good(outcome), waited if slept else 0.0
+                )
+            slept = True
             self._changed.wait(left)
 
     def _grant(self, reservation: Reservation) -> Reservation:

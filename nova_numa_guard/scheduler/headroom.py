@@ -101,7 +101,11 @@ def refused(record: report.Report | None, sizes: set[int], now: float) -> bool:
     if record is None:
         return False
     return any(
-        refusal.page_size in sizes or hardware.MEMPAGES_LARGE in sizes
+        refusal.page_size in sizes
+        or (
+            hardware.MEMPAGES_LARGE in sizes
+            and refusal.page_size > _LARGEST_SMALL_PAGE
+        )
         for refusal in record.refused
         if refusal.expires > now
     )

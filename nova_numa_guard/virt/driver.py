@@ -34,6 +34,7 @@ from nova_numa_guard import (
 from nova_numa_guard.virt import (
     answers,
     claims,
+    complaints,
     delivery,
     floating_cells,
     gauges,
@@ -62,7 +63,8 @@ class NUMAGuardDriver(driver.LibvirtDriver):
         running = claims.Claims(self._host)
         promises = reservations.Reservations()
         self.metrics = metrics.Metrics()
-        self.late_check = late_check.LateCheck()
+        complained = complaints.Complaints(self.metrics)
+        self.late_check = late_check.LateCheck(self.metrics)
         self.floating_cells = floating_cells.FloatingCells(kernel)
         self.gauges = gauges.Gauges(running, self.metrics)
         self.reporter = reporter.Reporter(
@@ -70,6 +72,7 @@ class NUMAGuardDriver(driver.LibvirtDriver):
             self.floating_cells,
             self.late_check,
             refused,
+            complained,
             running,
             promises.launching,
         )
@@ -81,6 +84,7 @@ class NUMAGuardDriver(driver.LibvirtDriver):
             running,
             promises,
             answers.Answers(self.metrics, self.delivery),
+            complained,
         )
         self.starts = starts.Starts(self.page_check)
         self._guard_host = CONF.host

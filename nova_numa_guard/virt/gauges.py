@@ -52,7 +52,7 @@ class Gauges:
         try:
             domains = self._running.running()
         except claims.UnknownError:
-            self._metrics.unreadable('libvirt')
+            self._metrics.unreadable(metrics.Source.LIBVIRT)
             domains = ()
         for each in domains:
             name = each.bound.numatune.value
@@ -62,7 +62,7 @@ class Gauges:
             try:
                 memory = remote.anonymous(each.name, self._root)
             except pools.UnreadableError as exc:
-                self._metrics.unreadable('process')
+                self._metrics.unreadable(metrics.Source.PROCESS)
                 LOG.debug('Where the memory of a guest is: %s', exc)
                 continue
             away = remote.elsewhere(memory, each.bound.small_nodes)

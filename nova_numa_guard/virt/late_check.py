@@ -19,7 +19,7 @@ from typing import Any
 import nova.conf
 from oslo_log import log as logging
 
-from nova_numa_guard import admission, conf, guests, isolation
+from nova_numa_guard import admission, conf, guests, isolation, metrics
 from nova_numa_guard.virt import host_guests, refusal
 
 CONF = nova.conf.CONF
@@ -33,9 +33,12 @@ class LateCheck:
 
     Builds, unshelving and evacuations arrive here. Resizes and migrations do
     not pass spawn(), and are not refused; those that arrive later see them.
+
+    :param counts: where it is counted what could not be read
     """
 
-    def __init__(self) -> None:
+    def __init__(self, counts: metrics.Metrics) -> None:
+        self._metrics = counts
         self._admissions = admission.Admissions()
         self._mode = conf.LiveOption(CONF, 'isolation_mode')
         self._mixed_hosts = conf.LiveOption(CONF, 'mixed_hosts')
@@ -122,6 +125,7 @@ class LateCheck:
             )
         except Exception as exc:
             self._admissions.remember(guest)
+            self._metrics.unreadable(metrics.Source.NOVA)
             LOG.warning(
                 'The guests of this host are not known, so that isolation is '
                 'not checked: %s',

@@ -26,12 +26,12 @@ from nova_numa_guard import (
     facts,
     guests,
     look,
-    once,
+    metrics,
     pools,
     reservations,
     standing,
 )
-from nova_numa_guard.virt import answers, claims
+from nova_numa_guard.virt import answers, claims, complaints
 
 CONF = nova.conf.CONF
 LOG = logging.getLogger(__name__)
@@ -44,6 +44,7 @@ class PageCheck:
     :param running: where they come from of guests that run
     :param promises: the promises
     :param answered: who gives the answers
+    :param complained: who is told of what cannot be read
     """
 
     def __init__(
@@ -52,14 +53,15 @@ class PageCheck:
         running: claims.Claims,
         promises: reservations.Reservations,
         answered: answers.Answers,
+        complained: complaints.Complaints,
     ) -> None:
         self.reservations = promises
         self.lookout = look.Lookout(kernel, self._running, {})
         self._claims = running
         self.answers = answered
+        self._complaints = complained
         self._mode = conf.LiveOption(CONF, 'page_check')
         self._on_restart = conf.LiveOption(CONF, 'page_check_on_restart')
-        self._complaints = once.Once()
 
     @property
     def mode(self) -> str:
@@ -133,7 +135,9 @@ class PageCheck:
         """
         asked = _Question(self, request.needs)
         found = self.reservations.recover(reservation, asked, patience)
-        self.answers.give(instance, request, asked.check(found))
+        check = asked.check(found)
+        if not check.is_blind:  # which promise() has counted
+            self.answers.give(instance, request, check)
         return found
 
     def look_only(self, instance: Any, request: answers.Request) -> None:
@@ -161,9 +165,10 @@ class PageCheck:
         try:
             return self.lookout.figures(needs, promises)
         except pools.UnreadableError as exc:
-            self.answers.metrics.unreadable('kernel')
-            self._complain(
-                f'Pages are not checked, and guests may fail to start: {exc}'
+            self._complaints.add(
+                'Pages are not checked, and guests may fail to start',
+                exc,
+                metrics.Source.KERNEL,
             )
             return None
 
@@ -176,7 +181,7 @@ class PageCheck:
             return self._claims.running()
         except claims.UnknownError as exc:
             # It is late where many guests start at once.
-            self.answers.metrics.unreadable('libvirt')
+            self.answers.metrics.unreadable(metrics.Source.LIBVIRT)
             LOG.info(
                 'What running guests have not touched of their pages is not '
                 'known, and may be promised to others: %s',
@@ -189,11 +194,6 @@ class PageCheck:
             if claim.uuid == uuid:
                 return claim.domain_id
         return None
-
-    def _complain(self, text: str) -> None:
-        """Warn of something once."""
-        if self._complaints.is_new(text):
-            LOG.warning('%s', text)
 
 
 class _Question:

@@ -26,14 +26,15 @@ from oslo_log import log as logging
 from nova_numa_guard import (
     census,
     isolation,
+    metrics,
     occupancy,
-    once,
     pools,
     refusals,
     report,
 )
 from nova_numa_guard.virt import (
     claims,
+    complaints,
     floating_cells,
     host_guests,
     late_check,
@@ -48,6 +49,7 @@ class Reporter:
     """What one compute host tells the scheduler, from audit to audit.
 
     :param kernel: where the figures of its pools come from
+    :param complained: who is told of what cannot be read
     :param running: what the domains that run may use; without it Nova is told
         of pages what it knows itself
     :param launching: tells the uuids of guests whose launch has begun, and
@@ -60,17 +62,18 @@ class Reporter:
         cells: floating_cells.FloatingCells,
         check: late_check.LateCheck,
         refused: refusals.Refusals,
+        complained: complaints.Complaints,
         running: claims.Claims | None = None,
         launching: Callable[[], frozenset[str]] = frozenset,
     ) -> None:
         self.kernel = kernel
-        self.truth = truth.Truth(running, launching, self._complain)
+        self.truth = truth.Truth(running, launching, complained)
         self._cells = cells
         self._check = check
         self._refused = refused
         self._mixed = False
         self._started = False
-        self._complaints = once.Once()
+        self._complaints = complained
         self._last: report.Report | None = None
 
     def complete(self, resources: dict[str, Any], host: str) -> None:
@@ -89,7 +92,7 @@ class Reporter:
             self._report(resources, text, found)
         except Exception as exc:
             # Nova's audit would end, and with it all news of this host.
-            self._complain(f'This host does not report to the guard: {exc!r}')
+            self._complaints.add('This host does not report to the guard', exc)
 
     def refreshed(self) -> str | None:
         """The last record, with the refusals and free pages of now.
@@ -134,9 +137,11 @@ class Reporter:
                 nova_context.get_admin_context(), host, node
             )
         except Exception as exc:
-            self._complain(
+            self._complaints.add(
                 'The guests of this host are not known, and are not in its '
-                f'report: {exc!r}'
+                'report',
+                exc,
+                metrics.Source.NOVA,
             )
             return None
         return found
@@ -154,11 +159,7 @@ class Reporter:
         if found is not None:
             self._check.last = isolation.dominant(present, self._check.last)
             self._warn_if_mixed(present, here)
-        seen = _seen(visible, known) if found is not None else None
-        if found is not None and seen is None:
-            self._complain(
-                'What Nova counts of affined guests on this host is not known'
-            )
+        seen = self._seen(visible, found) if found is not None else None
         host = topology.cells if topology else ()
         headroom = self._headroom()
         cells = self._cells.capacity(topology, known)
@@ -207,9 +208,44 @@ class Reporter:
             for pool in self.kernel.pools():
                 free.setdefault(pool.page_size, {})[pool.node] = pool.free
         except pools.UnreadableError as exc:
-            self._complain(f'Free huge pages are not in the report: {exc}')
+            self._complaints.add(
+                'Free huge pages are not in the report',
+                exc,
+                metrics.Source.KERNEL,
+            )
             return {}
         return free
+
+    def _seen(
+        self, visible: str | None, found: list[host_guests.Found]
+    ) -> occupancy.Share | None:
+        """What Nova's tracker shows of affined guests in the host's cells.
+
+        By Nova's own function: it counts shared CPUs here and pinned ones
+        there, and cores where threads are isolated. None if it cannot be
+        told, as when guests claim the same CPU.
+        """
+        if visible is None:
+            return occupancy.NOBODY
+        topology = objects.NUMATopology.obj_from_db_obj(visible)
+        try:
+            for each in found:
+                topology = hardware.numa_usage_from_instance_numa(
+                    topology, each.topology
+                )
+        except (exception.NovaException, ValueError) as exc:
+            self._complaints.add(
+                'What Nova counts of affined guests on this host is not known',
+                exc,
+            )
+            return None
+        return occupancy.Share(
+            memory=sum(cell.memory_usage for cell in topology.cells),
+            vcpus=sum(
+                cell.cpu_usage + len(cell.pinned_cpus)
+                for cell in topology.cells
+            ),
+        )
 
     def _warn_if_mixed(
         self, present: occupancy.HostContent, here: list[census.HostGuest]
@@ -231,35 +267,3 @@ class Reporter:
             present.affined,
             ', '.join(minority),
         )
-
-    def _complain(self, text: str) -> None:
-        """Warn of something once."""
-        if self._complaints.is_new(text):
-            LOG.warning('%s', text)
-
-
-def _seen(
-    visible: str | None, found: list[host_guests.Found]
-) -> occupancy.Share | None:
-    """What Nova's tracker shows of affined guests in the host's cells.
-
-    By Nova's own function: it counts shared CPUs here and pinned ones there,
-    and cores where threads are isolated. None if it cannot be told, as when
-    guests claim the same CPU.
-    """
-    if visible is None:
-        return occupancy.NOBODY
-    topology = objects.NUMATopology.obj_from_db_obj(visible)
-    try:
-        for each in found:
-            topology = hardware.numa_usage_from_instance_numa(
-                topology, each.topology
-            )
-    except (exception.NovaException, ValueError):
-        return None
-    return occupancy.Share(
-        memory=sum(cell.memory_usage for cell in topology.cells),
-        vcpus=sum(
-            cell.cpu_usage + len(cell.pinned_cpus) for cell in topology.cells
-        ),
-    )

@@ -19,13 +19,11 @@ import nova.conf
 from oslo_log import log as logging
 from oslo_utils import units
 
-from nova_numa_guard import accounting, availability, guests, pools
-from nova_numa_guard.virt import claims, host_guests
+from nova_numa_guard import accounting, availability, guests, metrics, pools
+from nova_numa_guard.virt import claims, complaints, host_guests
 
 CONF = nova.conf.CONF
 LOG = logging.getLogger(__name__)
-
-Complain = Callable[[str], None]
 
 
 class Truth:
@@ -37,7 +35,7 @@ class Truth:
     :param running: what the domains that run may use; None: nothing is told
     :param launching: tells the uuids of guests whose launch has begun, and
         has not returned
-    :param complain: warns of something once
+    :param complained: who is told of what cannot be read
 
     ``figures`` are those of the last audit, by pool. It ``is_settled`` unless
     guests were starting then that may not be looked at: what they had touched
@@ -48,11 +46,11 @@ class Truth:
         self,
         running: claims.Claims | None,
         launching: Callable[[], frozenset[str]],
-        complain: Complain,
+        complained: complaints.Complaints,
     ) -> None:
         self._running = running
         self._launching = launching
-        self._complain = complain
+        self._complaints = complained
         self.figures: tuple[accounting.Figure, ...] = ()
         self.is_settled = True
         self._outsiders: dict[accounting.Key, int] = {}
@@ -81,9 +79,12 @@ class Truth:
                 return text
             return self._told(text, kernel, found)
         except Exception as exc:
-            # Unreadable files of the kernel; or else Nova's audit would end.
-            self._complain(
-                f'Of pages Nova is told what it knows itself: {exc!r}'
+            # Else Nova's audit would end.
+            unreadable = isinstance(exc, pools.UnreadableError)
+            self._complaints.add(
+                'Of pages Nova is told what it knows itself',
+                exc,
+                metrics.Source.KERNEL if unreadable else None,
             )
             return text
 
@@ -129,8 +130,10 @@ class Truth:
         self,
         kernel: pools.Kernel,
         counted: dict[str, dict[accounting.Key, int]] | None,
-    ) -> tuple[list[availability.Claim], list[availability.Pool]]:
+    ) -> tuple[list[availability.Claim] | None, list[availability.Pool]]:
         """The guests that Nova counts and that run, and the pools.
+
+        The guests are None if they are not known.
 
         The order makes outsiders rather too many than too few: who ends while
         this goes on holds nothing, and who starts holds what it did before
@@ -138,7 +141,7 @@ class Truth:
         """
         before = self._list() if counted is not None else None
         if counted is None or before is None:
-            return [], kernel.pools()
+            return None, kernel.pools()
         ours = [claim for claim in before if claim.uuid in counted]
         # What libvirt lists, and whose launch has returned by now, has all its
         # pages. Of one that arrives running there is no launch to be seen.
@@ -155,7 +158,7 @@ class Truth:
         now = kernel.pools()
         after = self._list()
         if after is None:
-            return ours, now
+            return None, now
         ours = [claim for claim in ours if claim in after]
         self._seen = frozenset((each.uuid, each.domain_id) for each in after)
         self._outsiders = accounting.outsiders(
@@ -168,9 +171,11 @@ class Truth:
         try:
             return self._running.running()
         except claims.UnknownError as exc:
-            self._complain(
+            self._complaints.add(
                 'Which guests run is not known, and Nova is told that others '
-                f'hold as many pages as before: {exc}'
+                'hold as many pages as before',
+                exc,
+                metrics.Source.LIBVIRT,
             )
             return None
 

@@ -483,6 +483,19 @@ class RefusedTest(WeigherTestCase):
             'other refused', self.spec(-2), host, self.host('other')
         )
 
+    def test_but_not_for_want_of_small_pages(self):
+        host = self.refused((0, samples.SMALL, 60))
+        for size in (-2, samples.HUGE):
+            self.assert_order(
+                'refused other', self.spec(size), host, self.host('other')
+            )
+        self.assert_order(
+            'other refused',
+            self.spec(samples.SMALL),
+            host,
+            self.host('other'),
+        )
+
     def test_one_among_several(self):
         host = self.refused(
             (0, samples.HUGE, -1), (0, samples.GIANT, 60), (1, 64, 60)

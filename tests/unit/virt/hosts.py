@@ -24,7 +24,13 @@ from nova_numa_guard import (
     refusals,
     reservations,
 )
-from nova_numa_guard.virt import answers, delivery, page_check, starts
+from nova_numa_guard.virt import (
+    answers,
+    complaints,
+    delivery,
+    page_check,
+    starts,
+)
 from tests.unit.virt import records
 
 
@@ -83,6 +89,7 @@ class Host(fixtures.Fixture):
             self.running,
             self.desk,
             answers.Answers(self.metrics, told),
+            complaints.Complaints(self.metrics),
         )
         self.starts = starts.Starts(self.check)
 

@@ -20,7 +20,7 @@ from nova import exception
 from nova.compute import task_states, vm_states
 from oslo_utils.fixture import uuidsentinel as uuids
 
-from nova_numa_guard import guests
+from nova_numa_guard import guests, metrics
 from nova_numa_guard.virt import late_check
 from tests.unit import base, samples
 from tests.unit.virt import records
@@ -39,7 +39,8 @@ class LateCheckTestCase(base.TestCase):
                 lambda: self.placement,
             )
         )
-        self.check = late_check.LateCheck()
+        self.metrics = metrics.Metrics()
+        self.check = late_check.LateCheck(self.metrics)
         self.context = samples.context()
 
     def guest(self, *cells, **values):
@@ -97,7 +98,7 @@ class BuildTest(LateCheckTestCase):
     def test_on_an_empty_host(self):
         for cells in ((), (CELL(),)):
             self.records.guests.clear()
-            self.check = late_check.LateCheck()
+            self.check = late_check.LateCheck(self.metrics)
             self.assert_starts(self.guest(*cells))
         self.assertEqual([], self.log.records)
 
@@ -112,7 +113,7 @@ class BuildTest(LateCheckTestCase):
         ):
             self.records.guests.clear()
             self.log.records.clear()
-            self.check = late_check.LateCheck()
+            self.check = late_check.LateCheck(self.metrics)
             self.settled(*here)
             guest = self.guest(*comes)
             exc = self.assert_build_refused(guest)
@@ -262,7 +263,7 @@ class FirstAdmittedStaysTest(LateCheckTestCase):
                 self.spawn(first, failure)
             self.assert_starts(second)
             self.records.guests.clear()
-            self.check = late_check.LateCheck()
+            self.check = late_check.LateCheck(self.metrics)
 
     def test_the_failure_is_novas_to_see(self):
         failure = exception.ComputeResourcesUnavailable(reason='pages')

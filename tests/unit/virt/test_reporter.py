@@ -28,12 +28,18 @@ from nova_numa_guard import (
     fixture,
     guests,
     isolation,
+    metrics,
     occupancy,
     refusals,
     report,
 )
 from nova_numa_guard.scheduler import host_states
-from nova_numa_guard.virt import floating_cells, late_check, reporter
+from nova_numa_guard.virt import (
+    complaints,
+    floating_cells,
+    late_check,
+    reporter,
+)
 from tests.unit import base, samples
 from tests.unit.virt import records
 
@@ -54,12 +60,15 @@ class ReporterTestCase(base.TestCase):
     def start(self):
         """The service starts anew, with the options that are set."""
         self.floating_cells = floating_cells.FloatingCells(self.machine.kernel)
-        self.check = late_check.LateCheck()
+        self.metrics = metrics.Metrics()
+        self.complained = complaints.Complaints(self.metrics)
+        self.check = late_check.LateCheck(self.metrics)
         self.reporter = reporter.Reporter(
             self.machine.kernel,
             self.floating_cells,
             self.check,
             self.refusals,
+            self.complained,
         )
 
     def by_cell(self):

@@ -93,6 +93,11 @@ class StartsTestCase(base.TestCase):
         thread.start()
         self.addCleanup(thread.join)
 
+    def waits(self):
+        return self.host.metrics.registry.get_sample_value(
+            'numa_guard_wait_seconds_count'
+        )
+
     def assert_nothing_is_left(self):
         self.assertEqual((), self.desk.promises)
         self.assertEqual({}, self.starts._under_way)
@@ -108,8 +113,11 @@ class PathTest(StartsTestCase):
                 (promise.uuid, promise.needs),
             )
             self.assertFalse(promise.launching)
+            with self.of(path, self.fits), self.launching(self.fits):
+                pass
             self.assert_nothing_is_left()
         self.assert_logged('WARNING')
+        self.assertEqual(0, self.waits())
 
     def test_a_shortage_is_refused_before_anything_is_touched(self):
         for path, refusal in (
@@ -196,6 +204,7 @@ class PathTest(StartsTestCase):
                 paths.BUILD,
                 other,
             )
+        self.assertEqual(1, self.waits())
 
 
 class NoMatterTest(StartsTestCase):

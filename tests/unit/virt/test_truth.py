@@ -12,6 +12,8 @@
 
 """Nova's tracker is told of a host's pages, whoever took them."""
 
+import types
+
 from nova import objects
 
 from nova_numa_guard import fixture, report
@@ -42,7 +44,7 @@ class TruthTestCase(base.TestCase):
         self.truth = truth.Truth(
             self.running,
             lambda: frozenset(self.launching),
-            self.complaints.append,
+            types.SimpleNamespace(add=self.complain),
         )
         self.cells = [
             samples.host_cell(0, huge=100),
@@ -51,6 +53,9 @@ class TruthTestCase(base.TestCase):
         for cell in self.cells:
             for page in cell.mempages:
                 page.reserved = 0
+
+    def complain(self, what, exc, source=None):
+        self.complaints.append(f'{what}: {exc} ({source})')
 
     def pool(self, node, free, total=100):
         self.machine.set_pool(node, HUGE, total=total, free=free)
@@ -363,6 +368,7 @@ class UnknownTest(TruthTestCase):
         [complaint] = self.complaints
         self.assertIn('told what it knows itself', complaint)
         self.assertIn(str(path), complaint)
+        self.assertIn('(kernel)', complaint)
         self.assertEqual((), self.truth.figures)
 
     def test_libvirt_does_not_answer(self):
@@ -375,6 +381,8 @@ class UnknownTest(TruthTestCase):
         self.assertEqual({0: (100, 6), 1: (50, 0)}, self.told())
         self.assertEqual(1, len(self.complaints))
         self.assertIn('libvirt fails', self.complaints[0])
+        self.assertIn('(libvirt)', self.complaints[0])
+        self.assert_guests_not_known()
         # No more than what is in use now.
         self.pool(0, 97)
         self.assertEqual({0: (100, 3), 1: (50, 0)}, self.told())
@@ -395,6 +403,7 @@ class UnknownTest(TruthTestCase):
         self.machine.kernel.pools = then_it_fails
         self.pool(0, 20)
         self.assertEqual({0: (100, 6), 1: (100, 0)}, self.told())
+        self.assert_guests_not_known()
 
     def test_novas_records_cannot_be_read(self):
         self.guest()
@@ -403,6 +412,17 @@ class UnknownTest(TruthTestCase):
         text = self.truth.tell(self.text, self.machine.kernel, None)
         self.assertEqual({0: (100, 6), 1: (100, 0)}, self.told(text))
         self.assertEqual([], self.complaints)
+        self.assert_guests_not_known()
+
+    def assert_guests_not_known(self):
+        """What is shown of them would be made up, or that of another time."""
+        self.assertEqual(
+            [(0, None, None), (1, None, None)],
+            [
+                (each.node, each.claimed, each.unaccounted)
+                for each in self.truth.figures
+            ],
+        )
 
     def test_whatever_else_goes_wrong(self):
         self.assertEqual(
@@ -428,6 +448,7 @@ class ReporterTest(test_reporter.ReporterTestCase):
             self.floating_cells,
             self.check,
             self.refusals,
+            self.complained,
             claims.Claims(self.host, domains.LONG),
         )
 
