@@ -91,6 +91,26 @@ def starting_guests(
     )
 
 
+def returning_guests(
+    promises: Iterable[Promise], figures: Figures
+) -> frozenset[str]:
+    """The guests whose domain has ended, and whose next is not asked for yet.
+
+    What the last one had may be in use still: by its own process, which the
+    kernel is taking down, or by one that shares its memory (vhost-user).
+    """
+    if not figures.complete:
+        return frozenset()
+    running = {claim.uuid for claim in figures.claims}
+    return frozenset(
+        promise.uuid
+        for promise in promises
+        if promise.domain_id is not None
+        and not promise.launching
+        and promise.uuid not in running
+    )
+
+
 def to_look_at(
     promises: Iterable[Promise], figures: Figures
 ) -> tuple[availability.Claim, ...]:

@@ -148,7 +148,12 @@ class Reservations:
                 needs = promise.needs if promise else ()
                 outcome = self._judge(uuid, needs, look)
                 waited = self._clock() - begun
-                if _is_good(outcome) or waited >= patience:
+                # Those on their way back take none of what is free now.
+                if (
+                    _is_good(outcome)
+                    or not _may_change(outcome)
+                    or waited >= patience
+                ):
                     # In doubt they are there: nobody else was promised them.
                     there = not _is(outcome, standing.Verdict.SHORT)
                     return Reservation(
@@ -280,6 +285,13 @@ def _left(
 
 def _is(outcome: standing.Outcome | None, *verdicts: standing.Verdict) -> bool:
     return outcome is not None and outcome.verdict in verdicts
+
+
+def _may_change(outcome: standing.Outcome | None) -> bool:
+    """Whether others touch pages now, or there are not enough at all."""
+    return outcome is not None and (
+        outcome.touching or outcome.verdict is standing.Verdict.SHORT
+    )
 
 
 def _is_good(outcome: standing.Outcome | None) -> bool:

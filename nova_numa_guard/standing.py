@@ -31,7 +31,8 @@ class Verdict(enum.Enum):
     """Whether a guest's pages are there.
 
     OVERCOMMITS: they are not, but the kernel may add them when it is asked.
-    UNCERTAIN: they are if guests that are starting have touched theirs.
+    UNCERTAIN: they are if guests that are starting have touched theirs, and
+    if pages are still on their way back from a domain that has ended.
     """
 
     FITS = 'fits'
@@ -48,6 +49,7 @@ class Outcome:
         at the worst
     :param awaited: an UNCERTAIN guest may be told more when one of these has
         started
+    :param touching: some of these are taking pages now
     :param doubtful: a start that fails, of whomever, may have emptied the
         pools for a moment
     """
@@ -55,6 +57,7 @@ class Outcome:
     verdict: Verdict
     shortages: tuple[availability.Shortage, ...] = ()
     awaited: frozenset[str] = frozenset()
+    touching: bool = False
     doubtful: bool = False
 
 
@@ -83,12 +86,18 @@ def judge(
     at_best = availability.shortages(
         needs, *_left(spoken, figures, at_best=True)
     )
-    awaited = _awaited(needs, others, figures)
+    starting = _of_same(
+        needs, others, figures, facts.starting_guests(others, figures.claims)
+    )
+    awaited = starting | _of_same(
+        needs, others, figures, facts.returning_guests(others, figures)
+    )
     if not at_best:
         # Without any to wait for, only what is reserved is in doubt, and it
         # is taken for that of guests that are starting in other pools.
-        verdict = Verdict.UNCERTAIN if awaited else Verdict.FITS
-        return Outcome(verdict, at_worst if awaited else (), awaited)
+        if not awaited:
+            return Outcome(Verdict.FITS)
+        return Outcome(Verdict.UNCERTAIN, at_worst, awaited, bool(starting))
     bounds = [
         figures.bounds.get(each.page_size, availability.Bound())
         for each in at_best
@@ -99,6 +108,7 @@ def judge(
         else Verdict.SHORT,
         at_best,
         awaited,
+        bool(starting),
         doubtful=bool(awaited)
         or not figures.complete
         or any(bound.reserved for bound in bounds),
@@ -114,6 +124,8 @@ class _Spoken:
     :param held: touched by those that were looked at
     :param unread: claimed by those that were not
     :param promised: to guests that are about to start
+    :param returning: to guests that are started anew, and whose domain has
+        ended; they may be in use still, by a process that ends later
     :param starting: to guests that are starting
     :param touched: of these, in use by now
     :param own: in use by the guest that is judged
@@ -124,6 +136,7 @@ class _Spoken:
     held: int = 0
     unread: int = 0
     promised: int = 0
+    returning: int = 0
     starting: int = 0
     touched: int = 0
     own: int = 0
@@ -140,6 +153,7 @@ def _spoken_for(
     running = {claim.uuid: claim for claim in figures.claims}
     own = running.pop(uuid, None)
     starting = facts.starting_guests(others, figures.claims)
+    returning = facts.returning_guests(others, figures)
     for promise in others:
         claim = running.get(promise.uuid)
         ends_first = claim is not None and claim.domain_id == promise.domain_id
@@ -157,6 +171,8 @@ def _spoken_for(
                 if key not in small:
                     more = need.pages - claim.pages(*key)
                     spoken[key].promised += max(0, more)
+            elif promise.uuid in returning:
+                spoken[key].returning += need.pages
             else:
                 spoken[key].promised += need.pages
     for key, pages in availability.claimed(running.values()).items():
@@ -197,7 +213,8 @@ def _left(
 ) -> tuple[list[availability.Pool], dict[int, availability.Bound]]:
     """Pools and bounds, less what is spoken for.
 
-    :param at_best: as if guests that are starting had touched all of theirs
+    :param at_best: as if guests that are starting had touched all of theirs,
+        and those that return to theirs had none of it in what is free
     """
     pools = []
     idle: dict[int, int] = {}
@@ -209,11 +226,15 @@ def _left(
         key = (pool.node, pool.page_size)
         each = spoken[key]
         yet_to_touch = each.starting - each.touched
-        away = each.promised + (0 if at_best else yet_to_touch)
+        away = each.promised
+        if not at_best:
+            away += yet_to_touch + each.returning
         free = pool.free + each.own - each.idle - away
         if not pool.small:
             configured = figures.configured.get(key, 0)
-            theirs = each.claimed + each.promised + each.starting
+            theirs = (
+                each.claimed + each.promised + each.returning + each.starting
+            )
             free = min(free, pool.total - pool.surplus - configured - theirs)
         # What the guest has itself, nobody else can be promised.
         pools.append(dataclasses.replace(pool, free=max(each.own, free)))
@@ -262,12 +283,13 @@ def _idle_anywhere(figures: facts.Figures) -> dict[int, int]:
     return idle
 
 
-def _awaited(
+def _of_same(
     needs: Iterable[guests.PageNeed],
     others: Iterable[facts.Promise],
     figures: facts.Figures,
+    some: frozenset[str],
 ) -> frozenset[str]:
-    """The guests that are starting in pools, or a mount, that are needed."""
+    """Those of some guests that are in pools, or a mount, that are needed."""
     keys = {(need.node, need.page_size) for need in needs}
     shared = {
         size
@@ -275,11 +297,10 @@ def _awaited(
         if size in figures.bounds
         and figures.bounds[size].mount_free is not None
     }
-    starting = facts.starting_guests(others, figures.claims)
     return frozenset(
         promise.uuid
         for promise in others
-        if promise.uuid in starting
+        if promise.uuid in some
         and any(
             (need.node, need.page_size) in keys or need.page_size in shared
             for need in promise.needs

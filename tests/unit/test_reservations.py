@@ -474,6 +474,14 @@ class RecoverTest(ReservationsTestCase):
         self.assertEqual((True, None), (found.granted, found.outcome))
         self.assertGreaterEqual(found.waited, 0.1)
 
+    def test_nobody_waits_for_those_that_come_back_as_well(self):
+        """What they had is not back yet, and they will not take these."""
+        self.free[0] = 100
+        self.ask('b', 40, domain_id=7)
+        self.free[0] = 60
+        found = self.recover()
+        self.assertEqual((True, 0), (found.granted, found.waited))
+
     def test_the_kernel_may_add_pages(self):
         self.free[0] = 0
         self.bound = availability.Bound(overcommit=1)

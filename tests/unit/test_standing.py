@@ -565,6 +565,32 @@ class RestartTest(StandingTestCase):
     def test_when_it_has_ended_they_are_promised(self):
         self.assert_room(60, self.restarts)
 
+    def test_what_it_had_may_be_on_its_way_back(self):
+        """A process that shares its memory goes on for a while."""
+        values = {'found': [pool(60)]}
+        self.assert_room(20, self.restarts, at_best=60, **values)
+        for wanted in (21, 61):
+            outcome = self.judge(wanted, self.restarts, **values)
+            self.assertEqual({'a'}, outcome.awaited)
+            self.assertFalse(outcome.touching)
+        self.assertTrue(outcome.doubtful)
+
+    def test_two_that_return_do_not_take_it_from_each_other(self):
+        other = promise('b', need(40), domain_id=8)
+        self.assert_room(0, self.restarts, other, at_best=20, found=[pool(60)])
+        self.assert_room(20, other, at_best=60, found=[pool(60)])
+
+    def test_until_it_is_launched(self):
+        launched = dataclasses.replace(
+            self.restarts, launching=True, domain_id=None
+        )
+        for found in ([pool(60)], [pool(100)]):
+            outcome = self.judge(61, launched, found=found)
+            self.assertTrue(outcome.touching)
+
+    def test_libvirt_does_not_say_that_it_has_ended(self):
+        self.assert_room(20, self.restarts, found=[pool(60)], complete=False)
+
     def test_nobody_waits_for_its_end(self):
         outcome = self.judge(
             61,
@@ -701,7 +727,14 @@ class SmallTest(StandingTestCase):
         """Nobody says how many it touched."""
         restarts = promise('a', need(10, size=SMALL), domain_id=7)
         runs = {'found': [self.small(30)]}
-        self.assertEqual(20, self.room(restarts, **runs))
+        for wanted, verdict in (
+            (20, FITS),
+            (21, UNCERTAIN),
+            (30, UNCERTAIN),
+            (31, SHORT),
+        ):
+            outcome = self.judge((need(wanted, size=SMALL),), restarts, **runs)
+            self.assertEqual(verdict, outcome.verdict, wanted)
         self.assertEqual(
             30,
             self.room(restarts, claims=(claim('a', number=7),), **runs),
