@@ -18,6 +18,8 @@ Each override translates, and calls the core; the rules are there.
 import contextlib
 from typing import Any
 
+from nova import exception
+from nova.compute import task_states
 import nova.conf
 from nova.virt.libvirt import driver
 from oslo_log import log as logging
@@ -44,6 +46,7 @@ from nova_numa_guard.virt import (
     needs,
     page_check,
     paths,
+    refusal,
     reporter,
     starts,
 )
@@ -108,6 +111,10 @@ class NUMAGuardDriver(driver.LibvirtDriver):
     def spawn(
         self, context: Any, instance: Any, *args: Any, **kwargs: Any
     ) -> None:
+        if instance.task_state == task_states.RESIZE_FINISH:
+            # From another cell of Nova, where it is gone: one that arrives.
+            super().spawn(context, instance, *args, **kwargs)
+            return
         host, [node] = self._guard_host, self.get_available_nodes()
         in_place = host_guests.is_rebuild_in_place(instance, host)
         path = paths.REBUILD if in_place else paths.BUILD
@@ -122,13 +129,27 @@ class NUMAGuardDriver(driver.LibvirtDriver):
         self, context: Any, instance: Any, *args: Any, **kwargs: Any
     ) -> None:
         # Before it is destroyed, or its volumes are taken from another host.
-        host, path = self._guard_host, paths.REBUILD
-        if kwargs.get('evacuate'):
+        host, starts = self._guard_host, self.starts
+        if not kwargs.get('evacuate'):
+            starts.hold(paths.REBUILD, context, instance, host)
+        else:
             [node] = self.get_available_nodes()
-            self.late_check.check_evacuation(context, instance, host, node)
-            path = paths.EVACUATION
-        self.starts.hold(path, context, instance, host)
+            try:
+                self.late_check.check_evacuation(context, instance, host, node)
+                starts.hold(paths.EVACUATION, context, instance, host)
+            except exception.ComputeResourcesUnavailable:
+                refusal.return_ports(self.virtapi, context, instance)
+                raise
         super().rebuild(context, instance, *args, **kwargs)
+
+    def reboot(
+        self, context: Any, instance: Any, *args: Any, **kwargs: Any
+    ) -> None:
+        # A soft one that gets no answer goes on as a hard one.
+        with self.starts.of(
+            paths.RESTART, context, instance, self._guard_host
+        ):
+            super().reboot(context, instance, *args, **kwargs)
 
     def _hard_reboot(
         self, context: Any, instance: Any, *args: Any, **kwargs: Any
@@ -137,13 +158,6 @@ class NUMAGuardDriver(driver.LibvirtDriver):
             paths.RESTART, context, instance, self._guard_host
         ):
             super()._hard_reboot(context, instance, *args, **kwargs)
-
-    def _soft_reboot(self, instance: Any) -> bool:
-        with self.starts.of(
-            paths.RESTART, instance._context, instance, self._guard_host
-        ):
-            answered: bool = super()._soft_reboot(instance)
-            return answered
 
     def resume(
         self, context: Any, instance: Any, *args: Any, **kwargs: Any

@@ -72,6 +72,10 @@ def is_strict(instance: Any) -> bool:
     """
     if CONF.numa_guard.numatune != 'guard':
         return False
+    if hardware.get_mem_encryption_constraint(
+        instance.flavor, instance.image_meta
+    ):
+        return True  # tuning.apply() leaves its XML alone
     policy = small_page_policy(instance)
     if policy is tuning.SmallPagePolicy.AUTO:
         return is_preallocated(instance)
@@ -96,17 +100,22 @@ def small_page_policy(instance: Any) -> tuning.SmallPagePolicy:
 
 
 def is_preallocated(instance: Any) -> bool:
-    """Whether its XML will be what domain.is_preallocated() looks for."""
-    requests = instance.pci_requests.requests if instance.pci_requests else ()
+    """Whether its XML will be what domain.is_preallocated() looks for.
+
+    While its ports are made, in another thread, the devices that they ask for
+    are taken for such; those of macvtap ports are not.
+    """
+    sources = {
+        each.source
+        for each in (
+            instance.pci_requests.requests if instance.pci_requests else ()
+        )
+    }
+    ports = instance.get_network_info() or ()
     return (
-        any(
-            each.source == objects.InstancePCIRequest.FLAVOR_ALIAS
-            for each in requests
-        )
-        or any(
-            port['vnic_type'] in _PINNING_PORTS
-            for port in instance.get_network_info() or ()
-        )
+        objects.InstancePCIRequest.FLAVOR_ALIAS in sources
+        or (not ports and objects.InstancePCIRequest.NEUTRON_PORT in sources)
+        or any(port['vnic_type'] in _PINNING_PORTS for port in ports)
         or hardware.is_realtime_enabled(instance.flavor)
         or bool(
             hardware.get_locked_memory_constraint(

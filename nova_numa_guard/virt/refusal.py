@@ -14,7 +14,7 @@
 
 from typing import Any
 
-from nova import exception, objects
+from nova import exception, objects, utils
 from nova.compute import vm_states
 from nova.scheduler.client import report
 from oslo_log import log as logging
@@ -81,6 +81,36 @@ def refuse(
         _return_allocation(context, instance)
         return exception.GroupAffinityViolation(why)
     return exception.ComputeResourcesUnavailable(reason=why)
+
+
+def return_ports(virtapi: Any, context: Any, instance: Any) -> None:
+    """Bind the ports of an instance to its host again.
+
+    Nova has bound them to this one before the driver hears of an evacuation.
+    Its old host may be cut off only, and the guest run on it.
+
+    :param virtapi: of the driver; the network is found through it
+    """
+    try:
+        moved = instance.migration_context
+        # Until the driver has returned these are the new host's.
+        with utils.temporary_mutation(
+            instance,
+            pci_requests=moved.old_pci_requests,
+            pci_devices=moved.old_pci_devices,
+        ):
+            virtapi._compute.network_api.setup_instance_network_on_host(
+                context, instance, instance.host
+            )
+    except Exception as exc:
+        LOG.warning(
+            'The ports of a guest whose evacuation was refused are bound to '
+            'this host, and should be to %s; "openstack port set --host" '
+            'binds them to it: %r',
+            instance.host,
+            exc,
+            instance=instance,
+        )
 
 
 def _return_allocation(context: Any, instance: Any) -> None:

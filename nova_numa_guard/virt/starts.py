@@ -136,16 +136,17 @@ class Starts:
             ).atexit = False
             self._holds[instance] = start
 
-    def ended(self, instance: Any) -> None:
+    def ended(self, instance: Any, excuse: str = '') -> None:
         """The guest's domain is gone; wait until its pages are back.
 
+        :param excuse: why it is not refused
         :raises nova.exception.ComputeResourcesUnavailable: they are not
         """
         start = self._under_way.get(instance.uuid) or self._holds.get(instance)
         if start is None or not start.path.is_restart or start.is_settled:
             return
         start.is_settled = True
-        self._recover(instance, start, CONF.numa_guard.page_wait)
+        self._recover(instance, start, CONF.numa_guard.page_wait, excuse)
 
     @contextlib.contextmanager
     def launching(
@@ -174,13 +175,12 @@ class Starts:
     def relaunching(self, instance: Any) -> Iterator[None]:
         """Libvirt starts a guest again, if it was stopped, while this lasts.
 
-        :raises nova.exception.ComputeResourcesUnavailable: its pages are not
-            back
+        Its memory is in a file until then, which its next start would delete.
         """
         if self._under_way.get(instance.uuid) is None:
             yield
             return
-        self.ended(instance)
+        self.ended(instance, 'it was stopped for the snapshot')
         with self._launch(instance.uuid):
             yield
 
@@ -250,9 +250,19 @@ class Starts:
             raise
         promises.land(uuid)
 
-    def _recover(self, instance: Any, start: _Start, patience: float) -> None:
+    def _recover(
+        self,
+        instance: Any,
+        start: _Start,
+        patience: float,
+        excuse: str = '',
+    ) -> None:
+        request = start.request
+        if excuse:
+            terms = dataclasses.replace(request.terms, excuse=excuse)
+            request = dataclasses.replace(request, terms=terms)
         found = self._check.recover(
-            instance, start.request, start.reservation, patience
+            instance, request, start.reservation, patience
         )
         start.lacking = answers.lacking(found) or start.lacking
 

@@ -146,6 +146,8 @@ class Truth:
         # What libvirt lists, and whose launch has returned by now, has all its
         # pages. Of one that arrives running there is no launch to be seen.
         launching = self._launching()
+        # As long as this takes, too: one may land meanwhile, and asks.
+        self.is_settled = not launching
         arrived = {
             claim.uuid
             for claim in ours

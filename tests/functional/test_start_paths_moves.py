@@ -105,17 +105,19 @@ class MoveTest(pages.PagesTestCase):
         self.act(server, 'ACTIVE', reboot={'type': 'HARD'})
         self.assertTrue(self.domain(server).runs)
 
-    def test_a_refused_evacuation_takes_no_volume_from_the_other_host(self):
+    def test_a_refused_evacuation_takes_nothing_from_the_other_host(self):
         """The other host may be cut off only, and its guests run."""
         server = self.own()
         self.take_down('host1')
-        volumes = self.possessions(server)['volumes']
+        own = self.possessions(server)
         self.leave(100, 'host2')
         self.act(server, 'ACTIVE', evacuate={})
         self.assertEqual('host1', self.host_of(server))
         self.assertEqual(set(), self.domains('host2'))
         had = self.possessions(server)
-        self.assertEqual(volumes, had['volumes'])
+        for name in ('port', 'volumes'):
+            self.assertEqual(own[name], had[name], name)
+        self.assertEqual('host1', own['port'][0])
         self.assertEqual(
             {self.compute_rp_uuids['host1']}, set(had['allocations'])
         )

@@ -41,9 +41,17 @@ class KilledTest(base.LabTestCase):
 
     def kill_and_start_again(self, point: int) -> None:
         self.lab.stack.processes.kill(base.SECOND)
+        before = self.client.heard_of(base.SECOND)
         if point % 4 == 3:
             self.host(base.SECOND).restart_libvirtd()
         self.lab.stack.run_with({base.SECOND: REAPS})
+        # Else Nova takes the host for down in the end, and deletes servers
+        # without it.
+        self.assertTrue(
+            processes.poll(
+                lambda: self.client.heard_of(base.SECOND) != before, 30
+            )
+        )
 
     def assert_pages_are_back(self, point: int) -> None:
         processes.poll(lambda: hugepages.free() == self.free, 60)

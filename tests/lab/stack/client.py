@@ -239,6 +239,14 @@ class Client:
             for one in found['hypervisors']
         }
 
+    def heard_of(self, host: str) -> str:
+        """When the nova-compute of a host said last that it is alive."""
+        found = self._rest.call(
+            'nova', 'GET', f'/v2.1/os-services?binary=nova-compute&host={host}'
+        )
+        [service] = found['services']
+        return str(service['updated_at'])
+
     def allocations(self, uuid: str) -> dict[str, Any]:
         """What a server holds of hosts, by the hosts' resource providers."""
         found = self._rest.call(

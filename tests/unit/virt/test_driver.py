@@ -13,10 +13,12 @@
 """The overrides of Nova's libvirt driver."""
 
 import inspect
+import types
 
 import fixtures
 from lxml import etree
 from nova import exception, objects
+from nova.compute import task_states
 from nova.virt.libvirt import driver as nova_driver
 from oslo_config import cfg
 
@@ -57,7 +59,7 @@ class SignatureTest(base.TestCase):
                 'spawn',
                 'rebuild',
                 '_hard_reboot',
-                '_soft_reboot',
+                'reboot',
                 'resume',
                 'resume_state_on_host_boot',
                 'rescue',
@@ -358,6 +360,36 @@ class StartPathsTest(DriverTestCase):
         )
         self.instance._context = self.context = samples.context()
         self.desk = self.driver.page_check.reservations
+        self.bound = []
+        self.driver.virtapi = types.SimpleNamespace(
+            _compute=types.SimpleNamespace(
+                network_api=types.SimpleNamespace(
+                    setup_instance_network_on_host=self.bind
+                )
+            )
+        )
+
+    def bind(self, context, instance, host):
+        self.bound.append((host, instance.pci_devices, instance.pci_requests))
+
+    def evacuated(self):
+        """As Nova hands it on: with the new host's devices."""
+        self.instance.host = 'old'
+        self.instance.pci_devices = objects.PciDeviceList(objects=[])
+        self.instance.pci_requests = objects.InstancePCIRequests(requests=[])
+        old = objects.PciDeviceList(objects=[])
+        requests = objects.InstancePCIRequests(requests=[])
+        self.instance.migration_context = objects.MigrationContext(
+            old_pci_devices=old, old_pci_requests=requests
+        )
+        return [('old', old, requests)]
+
+    def assert_bound(self, expected):
+        """These very objects: they have no equality of their own."""
+        self.assertEqual(
+            [(host, id(one), id(other)) for host, one, other in expected],
+            [(host, id(one), id(other)) for host, one, other in self.bound],
+        )
 
     def stock(self, name):
         record = super().stock(name)
@@ -372,7 +404,6 @@ class StartPathsTest(DriverTestCase):
     def call(self, name):
         """As Nova does, by position and by name."""
         args = {
-            '_soft_reboot': (self.instance,),
             'unrescue': (self.context, self.instance),
         }.get(name, (self.context, self.instance, 'more'))
         kwargs = {'most': 'most'} if len(args) == 3 else {}
@@ -389,7 +420,7 @@ class StartPathsTest(DriverTestCase):
         self.result = 'what Nova says'
         for name, tells in (
             ('_hard_reboot', False),
-            ('_soft_reboot', True),
+            ('reboot', False),
             ('resume', False),
             ('resume_state_on_host_boot', False),
             ('rescue', False),
@@ -403,7 +434,7 @@ class StartPathsTest(DriverTestCase):
         self.machine.steal(0, 2048, 1)
         for name, refusal in (
             ('_hard_reboot', exception.ComputeResourcesUnavailable),
-            ('_soft_reboot', exception.ComputeResourcesUnavailable),
+            ('reboot', exception.ComputeResourcesUnavailable),
             ('resume', exception.InstanceFaultRollback),
             ('unrescue', exception.ComputeResourcesUnavailable),
         ):
@@ -447,6 +478,7 @@ class StartPathsTest(DriverTestCase):
             self.result = NotImplementedError()
 
     def test_an_evacuation_is_refused_before_nova_does_anything(self):
+        ports = self.evacuated()
         self.machine.steal(0, 2048, 1)
         self.assertRaises(
             exception.ComputeResourcesUnavailable,
@@ -456,9 +488,35 @@ class StartPathsTest(DriverTestCase):
             evacuate=True,
         )
         self.assertEqual([], self.calls)
+        # But for the ports, which are bound to their host again.
+        self.assert_bound(ports)
+        self.assertIsNot(ports[0][1], self.instance.pci_devices)
+
+    def test_ports_that_cannot_be_bound_again(self):
+        self.evacuated()
+        self.machine.steal(0, 2048, 1)
+        self.driver.virtapi = None
+        self.assertRaises(
+            exception.ComputeResourcesUnavailable,
+            self.driver.rebuild,
+            self.context,
+            self.instance,
+            evacuate=True,
+        )
+        warning = self.log.at('WARNING')[-1]
+        self.assertIn('are bound to this host, and should be to old', warning)
+
+    def test_nor_are_they_of_one_that_goes_on(self):
+        self.evacuated()
+        self.driver.rebuild(self.context, self.instance, evacuate=True)
+        self.machine.steal(0, 2048, 1)
+        self.driver.rebuild(self.context, self.instance)
+        self.assertEqual([], self.bound)
 
     def test_one_that_breaks_the_isolation_as_well(self):
         asked = []
+
+        ports = self.evacuated()
 
         def refuse(*args):
             asked.append(args)
@@ -476,6 +534,41 @@ class StartPathsTest(DriverTestCase):
             [(self.context, self.instance, 'this', 'this-node')], asked
         )
         self.assertEqual(([], ()), (self.calls, self.desk.promises))
+        self.assert_bound(ports)
+
+    def test_one_that_comes_from_another_cell_of_nova(self):
+        """Nova has destroyed it there, and makes it here from a snapshot."""
+        self.flags(isolation='host', isolation_on_moves='enforce')
+        self.instance.task_state = task_states.RESIZE_FINISH
+        self.machine.steal(0, 2048, 1)
+        self.driver.spawn(self.context, self.instance, 'image', power_on=False)
+        self.assertEqual(
+            [
+                (
+                    'spawn',
+                    (self.context, self.instance, 'image'),
+                    {'power_on': False},
+                )
+            ],
+            self.calls,
+        )
+        self.assertEqual([('spawn', 0)], self.promised)
+
+    def test_a_soft_reboot_that_goes_on_as_a_hard_one(self):
+        """Meanwhile nobody else is promised its pages."""
+
+        def stock(nova, context, instance, *args):
+            seen.append(self.desk.promises)
+            nova._hard_reboot(context, instance)
+            seen.append(self.desk.promises)
+
+        seen = []
+        self.useFixture(fixtures.MonkeyPatch(f'{LIBVIRT}.reboot', stock))
+        self.driver.reboot(self.context, self.instance, 'net', 'SOFT')
+        self.assertEqual([('_hard_reboot', 1)], self.promised)
+        self.assertEqual(2, len(seen))
+        self.assertIs(*seen[0], *seen[1])
+        self.assertEqual((), self.desk.promises)
 
     def snapshot(self, stops):
         """A cold one stops the guest, and starts it in the end."""

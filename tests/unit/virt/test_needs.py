@@ -25,6 +25,7 @@ HUGE, GIANT, SMALL = samples.HUGE, samples.GIANT, pools.SMALL_PAGE
 
 def instance(*cells, specs=None, ports=(), alias=False, **image):
     found = samples.instance(*cells)
+    found.flavor.name = 'a flavor'
     found.flavor.extra_specs.update(specs or {})
     found.system_metadata = {
         f'image_{key}': each for key, each in image.items()
@@ -156,6 +157,29 @@ class SmallTest(NeedsTestCase):
             {'specs': {'hw:locked_memory': 'no', 'hw:mem_page_size': '4'}},
         ):
             self.assert_strict(False, **values)
+
+    def test_ports_that_are_not_made_yet(self):
+        """Nova makes them in another thread, while spawn() begins."""
+        found = instance(self.cell(), ports=['direct'])
+        found.info_cache.network_info = model.NetworkInfo()
+        self.assertEqual((self.need,), self.pages(found))
+        self.flags(small_page_policy='preferred')
+        self.assertEqual((), self.pages(found))
+
+    def test_encrypted_memory(self):
+        """Its <numatune> stays as Nova writes it: strict."""
+        for policy in ('auto', 'preferred', 'local', 'strict'):
+            self.flags(small_page_policy=policy)
+            for specs, expected in (
+                ({'hw:mem_encryption': 'true'}, True),
+                ({'hw:mem_encryption': 'false'}, policy == 'strict'),
+            ):
+                self.assert_strict(
+                    expected,
+                    specs=specs,
+                    hw_firmware_type='uefi',
+                    hw_machine_type='q35',
+                )
 
     def test_an_instance_without_pci_requests(self):
         found = instance(self.cell())

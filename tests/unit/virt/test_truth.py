@@ -263,6 +263,22 @@ class LookTest(TruthTestCase):
         self.assert_reserved(0, 0)
         self.assertTrue(self.truth.is_settled)
 
+    def test_not_before_it_has_been_looked_at(self):
+        """If it lands meanwhile nobody else asks for another look."""
+        guest = self.guest()
+        self.launching.add(guest.uuid)
+        bound, settled = self.machine.kernel.bound, []
+
+        def land(size):
+            settled.append(self.truth.is_settled)
+            self.launching.clear()
+            return bound(size)
+
+        self.machine.kernel.bound = land
+        self.pool(0, 75)
+        self.tell()
+        self.assertEqual({False}, set(settled))
+
     def test_it_is_looked_at_before_the_kernel_is_asked_what_is_free(self):
         """The bound is safe: it takes pages all the time."""
         guest = self.guest(held=20)
