@@ -151,6 +151,7 @@ def _judge_mixed(
     if policy.mixed_hosts is MixedHosts.OPEN:
         return Verdict(True, Reason.MIXED_OPEN)
     both = f'floating {present.floating} MiB, affined {present.affined} MiB'
+    both += _doubt(present)
     if policy.mixed_hosts is MixedHosts.CLOSED:
         return Verdict(False, Reason.MIXED_CLOSED, f'mixed host: {both}')
     if dominant(present, policy.last) is kind:
@@ -167,10 +168,13 @@ def describe(kind: guests.Kind, present: occupancy.HostContent) -> str:
     text = f'{kind.value} guests present: '
     if present.count:
         text += f'{present.count}, '
-    text += f'{present.of(kind)} MiB'
-    if present.estimated:
-        text += ', estimated, because the host does not report its reserve'
-    return text
+    return f'{text}{present.of(kind)} MiB{_doubt(present)}'
+
+
+def _doubt(present: occupancy.HostContent) -> str:
+    if not present.estimated:
+        return ''
+    return ', estimated, because the host does not report its reserve'
 
 
 def dominant(

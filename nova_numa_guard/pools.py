@@ -10,7 +10,7 @@
 # License for the specific language governing permissions and limitations
 # under the License.
 
-"""The one reader of the kernel's NUMA and huge-page files.
+"""The host's NUMA nodes and huge pages, as the kernel's files have them.
 
 The files are described in Documentation/admin-guide/mm/hugetlbpage.rst and
 Documentation/ABI/stable/sysfs-devices-node of the kernel's source. Everything

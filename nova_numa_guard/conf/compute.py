@@ -126,7 +126,9 @@ move it back.
 
 Related options:
 
-* ``[numa_guard] numatune``, which must be ``guard``.
+* ``[numa_guard] numatune``, which must be ``guard``
+* The flavor extra spec ``numa_guard:mem_policy``, with the same values,
+  replaces it.
 """,
     ),
     cfg.BoolOpt(
@@ -158,8 +160,9 @@ Related options:
         choices=[
             (
                 'enforce',
-                'A guest whose host lacks the pages is refused, and Nova '
-                'tries the next host.',
+                'A guest whose host lacks the pages is refused. Nova tries '
+                'the next host for a build or a live migration, and gives an '
+                'unshelving or an evacuation up.',
             ),
             (
                 'warn',
@@ -171,7 +174,7 @@ Related options:
         mutable=True,
         help="""
 Whether the pages that the host's kernel has free are read before a guest is
-built, unshelved or evacuated to this host.
+built, unshelved, evacuated or live-migrated to this host.
 
 Nova counts the pages of its own guests only, and does not see what other
 processes took. Huge pages are checked, and the small ones of guests whose
@@ -202,7 +205,8 @@ Related options:
         ],
         mutable=True,
         help="""
-The same as ``page_check`` for guests that this host has already.
+The same as ``page_check`` for guests that this host has already, and for those
+that a resize or a cold migration has brought.
 
 It concerns starts, hard and soft reboots, resuming, unrescuing, and the start
 after a cold snapshot. The pages that the guest has itself count as free, and
@@ -259,12 +263,13 @@ Possible values:
         help="""
 For how many seconds the scheduler puts this host last after a refusal.
 
-It concerns guests that need the pool of huge pages for want of which a guest
-was refused, and no others. A later refusal begins the time anew.
+It concerns guests that need pages of the size for want of which a guest was
+refused, and no others. A later refusal begins the time anew.
 
 Possible values:
 
-* An integer; 0 means that refusals are not reported.
+* An integer; 0 means that refusals are neither reported to the scheduler nor
+  sent as notifications.
 
 Related options:
 

@@ -32,6 +32,7 @@ Related options:
 
 * ``[numa_guard] metrics_address``
 * ``[numa_guard] metrics_textfile``
+* ``[numa_guard] accounting``, without which pools have no metrics
 """,
     ),
     cfg.HostAddressOpt(

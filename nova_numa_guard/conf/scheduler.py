@@ -32,7 +32,8 @@ on the hosts that have such guests, and empty hosts are kept empty.
 
 Hosts that lately refused a guest for want of pages which this one needs too,
 and hosts of the wrong kind for a guest that moves, come last, even after those
-that Nova's weigher for failed builds has put behind all others.
+that Nova's weigher for failed builds has put behind all others if the
+multiplier is above 1.
 
 Possible values:
 

@@ -30,9 +30,9 @@ conf.register_opts(CONF)
 # What is free counts as much as one of Nova's weighers by default.
 HEADROOM = 0.01
 
-# With any multiplier that is not tiny, more than all other weighers together,
-# the one for failed builds (a million) included; and still small enough for
-# a float to hold the rest of the weight beside it.
+# With any multiplier above 1 more than all other weighers together, the one
+# for failed builds (a million) included; and still small enough for a float to
+# hold the rest of the weight beside it.
 LAST = -1e6
 
 

@@ -16,7 +16,7 @@ import random
 import threading
 import time
 
-from nova_numa_guard import availability, guests, pools
+from nova_numa_guard import availability, pools
 
 SIZE = 2048
 
@@ -140,7 +140,3 @@ class Machine:
         time.sleep(0)
         with self._lock:
             del self._domains[uuid]
-
-
-def need(pages, node=0, page_size=SIZE):
-    return guests.PageNeed(node, page_size, pages)

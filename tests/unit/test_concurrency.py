@@ -21,7 +21,7 @@ import time
 import unittest
 
 from nova_numa_guard import look, reservations
-from tests.unit import base, machine
+from tests.unit import base, known, machine
 
 GUESTS = 100
 ROOM = 60
@@ -141,7 +141,7 @@ class ConcurrencyTest(base.TestCase):
 
     def of_one_pool(self, seed):
         host = Host(seed, {0: ROOM * EACH})
-        starts = host.start_all(lambda _: [machine.need(EACH)])
+        starts = host.start_all(lambda _: [known.need(EACH)])
         self.check(host, starts, ROOM)
         self.assertEqual(host.machine.totals, host.machine.free)
 
@@ -149,7 +149,7 @@ class ConcurrencyTest(base.TestCase):
         """An outsider touches pages meanwhile that it mapped before."""
         host = Host(seed, {0: ROOM * EACH + STOLEN})
         host.machine.reserve(STOLEN)
-        starts = host.start_all(lambda _: [machine.need(EACH)])
+        starts = host.start_all(lambda _: [known.need(EACH)])
         for _ in range(STOLEN):
             time.sleep(host.moment())
             self.assertEqual(1, host.machine.touch(0, 1))
@@ -159,7 +159,7 @@ class ConcurrencyTest(base.TestCase):
     def of_two_pools(self, seed):
         """Guests of one cell and of two, on sparse nodes."""
         host = Host(seed, {0: ROOM * EACH, 16: ROOM * EACH})
-        both = [machine.need(EACH), machine.need(EACH, node=16)]
+        both = [known.need(EACH), known.need(EACH, node=16)]
         starts = host.start_all(lambda _: both)
         self.check(host, starts, ROOM)
         self.assertEqual(host.machine.totals, host.machine.free)
@@ -171,7 +171,7 @@ class ConcurrencyTest(base.TestCase):
         """
         host = Host(seed, {0: ROOM * EACH}, opaque=True)
         host.moments = (0.01, 0.02)
-        starts = host.start_all(lambda _: [machine.need(EACH)])
+        starts = host.start_all(lambda _: [known.need(EACH)])
         self.check(host, starts, ROOM)
         self.assertEqual(host.machine.totals, host.machine.free)
 
@@ -181,7 +181,7 @@ class ConcurrencyTest(base.TestCase):
         host.machine.reserve(STOLEN)
         host.machine.touch(0, STOLEN)
         host.moments, host.spread, host.step = (0.001, 0.005), 0.03, 1
-        starts = host.start_all(lambda _: [machine.need(EACH)])
+        starts = host.start_all(lambda _: [known.need(EACH)])
         self.check(host, starts, ROOM)
         self.assertEqual(STOLEN, host.machine.totals[0] - host.machine.free[0])
 

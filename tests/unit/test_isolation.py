@@ -12,6 +12,7 @@
 
 """Which guests may join a host, and which host suits them."""
 
+import dataclasses
 import itertools
 
 import hypothesis
@@ -169,6 +170,15 @@ class JudgeTest(base.TestCase):
                 'mixed host: floating 9 MiB, affined 1 MiB',
                 self.judge(kind, 9, 1, mixed='closed').detail,
             )
+
+    def test_that_it_is_an_estimate(self):
+        for mixed in ('dominant', 'closed'):
+            verdict = isolation.judge(
+                FLOATING,
+                dataclasses.replace(content(1, 9), estimated=True),
+                isolation.Policy(Isolation.HOST, isolation.MixedHosts(mixed)),
+            )
+            self.assertIn('affined 9 MiB, estimated', verdict.detail)
 
     def test_what_the_host_accepts_is_said(self):
         for accepts, words in (

@@ -16,8 +16,8 @@ import dataclasses
 import threading
 import time
 
-from nova_numa_guard import availability, facts, guests, reservations, standing
-from tests.unit import base
+from nova_numa_guard import availability, facts, reservations, standing
+from tests.unit import base, known
 
 # What a test waits for something that does happen.
 LONG = 30
@@ -25,10 +25,6 @@ LONG = 30
 
 class KilledError(BaseException):
     """What a thread is killed by."""
-
-
-def need(pages, node=0):
-    return guests.PageNeed(node, 2048, pages)
 
 
 class ReservationsTestCase(base.TestCase):
@@ -69,7 +65,7 @@ class ReservationsTestCase(base.TestCase):
 
     def ask(self, uuid='a', pages=60, node=0, patience=LONG, **values):
         return self.desk.promise(
-            uuid, [need(pages, node)], self.look, patience, **values
+            uuid, [known.need(pages, node)], self.look, patience, **values
         )
 
     def uuids(self):
@@ -116,7 +112,7 @@ class GrantTest(ReservationsTestCase):
             standing.Outcome(standing.Verdict.FITS), found.outcome
         )
         self.assertEqual(
-            (facts.Promise('a', (need(100),), domain_id=7),),
+            (facts.Promise('a', (known.need(100),), domain_id=7),),
             self.desk.promises,
         )
 
@@ -167,13 +163,17 @@ class GrantTest(ReservationsTestCase):
         self.assertEqual(['b'], self.uuids())
 
     def test_generators_will_do(self):
-        found = self.desk.promise('a', iter([need(60)]), self.look, patience=0)
+        found = self.desk.promise(
+            'a', iter([known.need(60)]), self.look, patience=0
+        )
         self.assertTrue(found.granted)
-        self.assertEqual((need(60),), self.desk.promises[0].needs)
+        self.assertEqual((known.need(60),), self.desk.promises[0].needs)
 
     def test_who_only_inquires_is_promised_nothing(self):
         for pages, granted in ((100, True), (101, False)):
-            found = self.desk.inquire('a', [need(pages)], self.look, LONG)
+            found = self.desk.inquire(
+                'a', [known.need(pages)], self.look, LONG
+            )
             self.assertIs(granted, found.granted)
             self.assertEqual((), self.desk.promises)
 
@@ -186,7 +186,7 @@ class ShareTest(ReservationsTestCase):
         inner = self.ask('a', 999)
         self.assertEqual((True, None), (inner.granted, inner.outcome))
         self.assertEqual(1, len(self.looks))
-        self.assertEqual((need(100),), self.desk.promises[0].needs)
+        self.assertEqual((known.need(100),), self.desk.promises[0].needs)
 
     def test_the_promise_ends_with_the_last(self):
         for order in (1, -1):
@@ -226,7 +226,7 @@ class ShareTest(ReservationsTestCase):
         self.launch(free=60)
 
         def overtake():
-            self.desk.promise('a', [need(60)], self.look, 0, always=True)
+            self.desk.promise('a', [known.need(60)], self.look, 0, always=True)
             self.desk.launch('a')
             self.free[0] = 0
             self.desk.land('b')
@@ -241,7 +241,7 @@ class ShareTest(ReservationsTestCase):
 class LaunchTest(ReservationsTestCase):
     def test_what_becomes_of_a_promise(self):
         self.ask('a', domain_id=7)
-        promised = facts.Promise('a', (need(60),))
+        promised = facts.Promise('a', (known.need(60),))
         self.assertEqual(frozenset(), self.desk.launching())
         self.desk.launch('a')
         self.assertEqual(

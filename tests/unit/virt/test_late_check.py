@@ -18,7 +18,6 @@ from unittest import mock
 import fixtures
 from nova import exception
 from nova.compute import task_states, vm_states
-from oslo_utils.fixture import uuidsentinel as uuids
 
 from nova_numa_guard import guests, metrics
 from nova_numa_guard.virt import late_check
@@ -449,12 +448,6 @@ class UnreadableTest(LateCheckTestCase):
         self.assert_starts(self.guest())
         self.records.failure = None
         self.assert_build_refused(self.guest(CELL()))
-
-    def test_an_instance_is_named_in_the_log(self):
-        self.settled()
-        self.assert_build_refused(self.guest(CELL(), uuid=uuids.guest))
-        [event] = self.events.written
-        self.assertEqual(uuids.guest, event['instance_uuid'])
 
     def test_a_bad_mode_does_not_stop_it(self):
         self.settled()

@@ -341,8 +341,8 @@ class WarnTest(PageCheckTestCase):
 class UnreadableTest(PageCheckTestCase):
     """A guest is not refused for what the guard cannot read."""
 
-    def assert_warned(self, name, instance=None):
-        self.spawn(instance or self.guest())
+    def assert_warned(self, name):
+        self.spawn(self.guest())
         [warning] = self.log.at('WARNING')
         self.assertIn('Pages are not checked', warning)
         self.assertIn(str(self.machine.root / name), warning)
