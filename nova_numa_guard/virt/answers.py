@@ -170,6 +170,8 @@ class Answers:
         reason = _text(short)
         if check.found.waited >= 1:
             reason += f' (after {check.found.waited:.0f} s)'
+        if check.found.outcome.verdict is standing.Verdict.UNCERTAIN:
+            reason += ', while other guests are starting there'
         fresh = self._delivery.refused(
             free, build=instance.vm_state in _CLAIMED
         )

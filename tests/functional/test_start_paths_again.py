@@ -55,10 +55,16 @@ class SnapshotTest(pages.PagesTestCase):
         self.assertEqual(['ACTIVE'], [other['status'] for other in others])
 
     def test_peer_does_not_let_go(self):
-        """The guest is off, and what was in its memory is on the disk."""
+        """It is tried: its next start would delete what is in its memory.
+
+        The guest is off then, and that is on the disk.
+        """
         self.followed['host1'].keep(self.server)
         self.snapshot()
-        self.assert_refused(self.server, '0 (after 1 s)')
+        log = self.log()
+        self.assertIn('because it was stopped for the snapshot', log)
+        self.assertIn(f'{self.SHORTAGE}available 0', log)
+        self.assertIn(self.NO_MEMORY, log)
         self.assertTrue(self.domain(self.server).hasManagedSaveImage(0))
 
 

@@ -190,13 +190,21 @@ class PathTest(StartsTestCase):
             self.assertIn('needed 33, available 32', str(exc))
 
     def test_in_doubt_it_waits(self):
-        self.flags(page_wait=LONG)
         other = self.guest(128, node=1, uuid=uuids.other)
         with (
             self.of(paths.BUILD, self.fits),
             self.launching(self.fits),
         ):
             self.machine.set_pool(1, 2048, total=99, free=64)
+            self.flags(page_wait=0)
+            exc = self.assertRaises(
+                exception.ComputeResourcesUnavailable,
+                self.start,
+                paths.BUILD,
+                other,
+            )
+            self.assertIn('while other guests are starting there', str(exc))
+            self.flags(page_wait=LONG)
             self.later(self.desk.fail, uuids.instance)
             self.assertRaises(
                 exception.ComputeResourcesUnavailable,
