@@ -57,6 +57,7 @@ class Figures:
     :param reserved_before: pages that were reserved when last no guest was
         starting, by page size in KiB
     :param complete: libvirt said who runs; without it there are no claims
+    :param claimed: the sums of the claims by pool, if they are known already
     """
 
     pools: tuple[availability.Pool, ...]
@@ -70,6 +71,13 @@ class Figures:
         default_factory=dict
     )
     complete: bool = True
+    claimed: Mapping[Key, int] | None = None
+
+    def sums(self) -> Mapping[Key, int]:
+        """What guests that run claim, by pool."""
+        if self.claimed is None:
+            return availability.claimed(self.claims)
+        return self.claimed
 
 
 def starting_guests(
@@ -123,7 +131,7 @@ def to_look_at(
     :param figures: without what is held
     """
     starting = starting_guests(promises, figures.claims)
-    claimed = availability.claimed(figures.claims)
+    claimed = figures.sums()
     anywhere: dict[int, int] = {}
     for claim in figures.claims:
         for size, pages in claim.anywhere:

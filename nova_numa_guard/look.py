@@ -59,6 +59,9 @@ class Lookout:
         self.running = running
         self.configured = configured
         self._reserved_before: dict[int, int] = {}
+        self._summed: tuple[
+            tuple[availability.Claim, ...], dict[facts.Key, int]
+        ] = ((), {})
 
     def figures(
         self,
@@ -125,10 +128,16 @@ class Lookout:
                 del bounds[size]
             found += found_of_size
         claims = self.running()
+        # Mostly they are those of the last time, by the hundred.
+        summed, claimed = self._summed
+        if claims is not None and claims is not summed:
+            claimed = availability.claimed(claims)
+            self._summed = claims, claimed
         return facts.Figures(
             pools=tuple(found),
             bounds=bounds,
             configured=self.configured,
             claims=claims or (),
             complete=claims is not None,
+            claimed=claimed if claims is not None else {},
         )

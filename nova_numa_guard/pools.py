@@ -90,21 +90,28 @@ class Kernel:
         found = []
         for node in self.nodes():
             top = f'{self._root}/sys/devices/system/node/node{node}/hugepages'
-            # On older kernels only nodes with memory have this folder.
-            for size in files.numbers(top, _PAGES, optional=True):
-                if page_size not in (None, size):
-                    continue
-                pool = f'{top}/hugepages-{size}kB'
-                found.append(
-                    availability.Pool(
-                        node=node,
-                        page_size=size,
-                        total=self._count(f'{pool}/nr_hugepages'),
-                        free=self._count(f'{pool}/free_hugepages'),
-                        surplus=self._count(f'{pool}/surplus_hugepages'),
-                    )
-                )
+            if page_size is None:
+                # On older kernels only nodes with memory have this folder.
+                sizes = files.numbers(top, _PAGES, optional=True)
+                found += [self._pool(top, node, size) for size in sizes]
+                continue
+            try:
+                found.append(self._pool(top, node, page_size))
+            except UnreadableError:
+                # Looked for only now: of a pool that is there all is read.
+                if page_size in files.numbers(top, _PAGES, optional=True):
+                    raise
         return found
+
+    def _pool(self, top: str, node: int, size: int) -> availability.Pool:
+        pool = f'{top}/hugepages-{size}kB'
+        return availability.Pool(
+            node=node,
+            page_size=size,
+            total=self._count(f'{pool}/nr_hugepages'),
+            free=self._count(f'{pool}/free_hugepages'),
+            surplus=self._count(f'{pool}/surplus_hugepages'),
+        )
 
     def small_pool(self, node: int) -> availability.Pool:
         """The small pages of a node, for a guest that is bound to it.

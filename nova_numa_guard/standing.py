@@ -152,13 +152,15 @@ def _spoken_for(
     small = {(p.node, p.page_size) for p in figures.pools if p.small}
     running = {claim.uuid: claim for claim in figures.claims}
     own = running.pop(uuid, None)
+    gone = [own] if own is not None else []
     starting = facts.starting_guests(others, figures.claims)
     returning = facts.returning_guests(others, figures)
     for promise in others:
         claim = running.get(promise.uuid)
         ends_first = claim is not None and claim.domain_id == promise.domain_id
         if claim is not None and not ends_first:
-            del running[promise.uuid]  # libvirt lists it before it has started
+            # libvirt lists it before it has started.
+            gone.append(running.pop(promise.uuid))
         held = figures.held.get(promise.uuid, {})
         for need in promise.needs:
             key = (need.node, need.page_size)
@@ -175,8 +177,10 @@ def _spoken_for(
                 spoken[key].returning += need.pages
             else:
                 spoken[key].promised += need.pages
-    for key, pages in availability.claimed(running.values()).items():
+    others_claim = availability.claimed(gone)
+    for key, pages in figures.sums().items():
         if key in spoken:
+            pages -= others_claim.get(key, 0)
             spoken[key].claimed = spoken[key].unread = pages
     for claim_uuid, looked_at in figures.held.items():
         if claim_uuid not in running:

@@ -58,6 +58,8 @@ class Claims:
         self._turn = threading.Lock()
         self._asked: futures.Future[tuple[availability.Claim, ...]] | None
         self._asked = None
+        # The same one while nothing has changed.
+        self._running: tuple[availability.Claim, ...] = ()
         # None for XML that cannot be read. Only the asking thread is here.
         self._known: dict[_Key, availability.Claim | None] = {}
 
@@ -123,8 +125,10 @@ class Claims:
                     raise
                 continue  # it has ended since it was listed
             known[key] = self._read(xml, guest)
+        if known != self._known or not self._running:
+            self._running = tuple(filter(None, known.values()))
         self._known = known
-        return tuple(claim for claim in known.values() if claim is not None)
+        return self._running
 
     def _read(self, xml: str, guest: Any) -> availability.Claim | None:
         try:

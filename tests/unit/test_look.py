@@ -139,6 +139,18 @@ class FiguresTest(LookTestCase):
         (self.machine.root / path).unlink()
         self.assertRaises(pools.UnreadableError, self.figures)
 
+    def test_what_guests_claim_is_summed_anew_when_they_change(self):
+        for claims, sums in (
+            ((claim('a', need(10)), claim('b', need(5))), {(0, HUGE): 15}),
+            ((claim('a', need(10)),), {(0, HUGE): 10}),
+            (None, {}),
+            ((claim('a', need(10, 1)),), {(1, HUGE): 10}),
+            ((), {}),
+        ):
+            self.watched.claims = claims
+            for _ in range(2):
+                self.assertEqual(sums, self.figures().sums())
+
     def test_libvirt_does_not_say_who_runs(self):
         self.watched.claims = None
         found = self.figures(facts.Promise('a', (need(1),), True))

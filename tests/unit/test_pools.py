@@ -245,12 +245,12 @@ class PoolsTest(PoolsTestCase):
         self.assertIn('junkjunk', str(exc))
         self.assertLess(len(exc.reason), 100)
 
-    @hypothesis.given(st.binary(max_size=30))
-    def test_whatever_the_file_holds(self, content):
+    @hypothesis.given(st.binary(max_size=30), st.sampled_from([None, 2048]))
+    def test_whatever_the_file_holds(self, content, size):
         self.machine.set_pool(0, 2048, 8, 8)
         self.write(f'{POOL}/free_hugepages', content)
         try:
-            [pool] = self.kernel.pools()
+            [pool] = self.kernel.pools(size)
         except pools.UnreadableError:
             return
         self.assertEqual(int(content.decode()), pool.free)

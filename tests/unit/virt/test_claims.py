@@ -106,6 +106,18 @@ class RunningTest(ClaimsTestCase):
         )
         self.assertEqual((1, 1), (again.read, floating.read))
 
+    def test_the_same_answer_while_nothing_changes(self):
+        """By which others know it again."""
+        self.host.add('a', 1)
+        first = self.claims.running()
+        self.assertIs(first, self.claims.running())
+        self.host.add('b', 2, (0, 4096, 2048))
+        second = self.claims.running()
+        self.assertEqual(2, len(second))
+        self.assertIs(second, self.claims.running())
+        self.host.guests.pop()
+        self.assertEqual(first, self.claims.running())
+
     def test_what_is_gone_is_forgotten(self):
         guest = self.host.add('a', 3, (0, 4096, 2048))
         self.claims.running()
