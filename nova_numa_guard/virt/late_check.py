@@ -61,7 +61,8 @@ class LateCheck:
         :raises nova.exception.GroupAffinityViolation: a build goes to the
             next host, and is not counted as one that failed here
         :raises nova.exception.ComputeResourcesUnavailable: an unshelving or
-            an evacuation is given up, and the server is as it was
+            an evacuation is given up; the second has lost its volumes by now,
+            unless check_evacuation() has refused it
         """
         if (
             CONF.numa_guard.isolation != isolation.Isolation.HOST.value

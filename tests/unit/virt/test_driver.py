@@ -477,9 +477,7 @@ class StartPathsTest(DriverTestCase):
             self.assertEqual((), self.desk.promises)
             self.result = NotImplementedError()
 
-    def test_an_evacuation_is_refused_before_nova_does_anything(self):
-        ports = self.evacuated()
-        self.machine.steal(0, 2048, 1)
+    def assert_evacuation_refused(self):
         self.assertRaises(
             exception.ComputeResourcesUnavailable,
             self.driver.rebuild,
@@ -487,6 +485,11 @@ class StartPathsTest(DriverTestCase):
             self.instance,
             evacuate=True,
         )
+
+    def test_an_evacuation_is_refused_before_nova_does_anything(self):
+        ports = self.evacuated()
+        self.machine.steal(0, 2048, 1)
+        self.assert_evacuation_refused()
         self.assertEqual([], self.calls)
         # But for the ports, which are bound to their host again.
         self.assert_bound(ports)
@@ -496,13 +499,7 @@ class StartPathsTest(DriverTestCase):
         self.evacuated()
         self.machine.steal(0, 2048, 1)
         self.driver.virtapi = None
-        self.assertRaises(
-            exception.ComputeResourcesUnavailable,
-            self.driver.rebuild,
-            self.context,
-            self.instance,
-            evacuate=True,
-        )
+        self.assert_evacuation_refused()
         warning = self.log.at('WARNING')[-1]
         self.assertIn('are bound to this host, and should be to old', warning)
 
@@ -514,22 +511,14 @@ class StartPathsTest(DriverTestCase):
         self.assertEqual([], self.bound)
 
     def test_one_that_breaks_the_isolation_as_well(self):
-        asked = []
-
-        ports = self.evacuated()
+        asked, ports = [], self.evacuated()
 
         def refuse(*args):
             asked.append(args)
             raise exception.ComputeResourcesUnavailable(reason='kind')
 
         self.driver.late_check.check_evacuation = refuse
-        self.assertRaises(
-            exception.ComputeResourcesUnavailable,
-            self.driver.rebuild,
-            self.context,
-            self.instance,
-            evacuate=True,
-        )
+        self.assert_evacuation_refused()
         self.assertEqual(
             [(self.context, self.instance, 'this', 'this-node')], asked
         )
