@@ -133,6 +133,16 @@ class PathTest(StartsTestCase):
             self.assertIn(LACKS, str(inner))
             self.assert_nothing_is_left()
 
+    def test_one_that_cannot_be_checked_counts_once(self):
+        """It is looked at again when it is launched."""
+        (self.machine.root / 'proc/self/mounts').unlink()
+        with self.of(paths.BUILD, self.fits), self.launching(self.fits):
+            pass
+        self.assertEqual(
+            1,
+            self.host.counted('checks', result='unchecked', page_size='2048'),
+        )
+
     def test_a_build_goes_to_the_next_host(self):
         self.short.vm_state = vm_states.BUILDING
         exc = self.assertRaises(
