@@ -58,6 +58,8 @@ class Figures:
         starting, by page size in KiB
     :param complete: libvirt said who runs; without it there are no claims
     :param claimed: the sums of the claims by pool, if they are known already
+    :param expected: what guests need that will migrate here, live, and of
+        which libvirt may know nothing yet
     """
 
     pools: tuple[availability.Pool, ...]
@@ -72,12 +74,28 @@ class Figures:
     )
     complete: bool = True
     claimed: Mapping[Key, int] | None = None
+    expected: tuple[Promise, ...] = ()
 
     def sums(self) -> Mapping[Key, int]:
         """What guests that run claim, by pool."""
         if self.claimed is None:
             return availability.claimed(self.claims)
         return self.claimed
+
+
+def others(
+    uuid: str, promises: Iterable[Promise], figures: Figures
+) -> list[Promise]:
+    """What was promised to others than a guest, or is expected of them.
+
+    One that libvirt has is no longer expected: it claims its pages.
+    """
+    some = [promise for promise in promises if promise.uuid != uuid]
+    if figures.expected:
+        known = {claim.uuid for claim in figures.claims}
+        known.update((uuid, *(promise.uuid for promise in some)))
+        some += [each for each in figures.expected if each.uuid not in known]
+    return some
 
 
 def starting_guests(

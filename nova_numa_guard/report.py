@@ -22,7 +22,16 @@ import dataclasses
 import json
 from typing import Any
 
-from nova_numa_guard import guests, isolation, occupancy, refusals
+from nova_numa_guard import (
+    confinement,
+    guests,
+    isolation,
+    occupancy,
+    refusals,
+    sets,
+    tuning,
+    writing,
+)
 
 STATS_KEY = 'numa_guard'
 VERSION = 1
@@ -59,6 +68,8 @@ class Report:
     :param floating_cells: None unless the host is isolated by cell
     :param headroom: free huge pages by page size in KiB, and by node
     :param refused: the last ones that have not expired
+    :param written: how the host writes the XML of its guests, for those that
+        send it some
     """
 
     isolation: isolation.Isolation
@@ -73,6 +84,7 @@ class Report:
         default_factory=dict
     )
     refused: tuple[refusals.Refusal, ...] = ()
+    written: writing.Writing = writing.STOCK
 
 
 def encode(report: Report) -> str:
@@ -102,6 +114,7 @@ def encode(report: Report) -> str:
                 [refusal.node, refusal.page_size, refusal.expires]
                 for refusal in report.refused
             ],
+            'writing': _words(report.written),
         },
         separators=(',', ':'),
     )
@@ -169,6 +182,35 @@ def _report(record: dict[str, Any]) -> Report:
         refused=tuple(
             refusals.Refusal(int(node), int(size), float(expires))
             for node, size, expires in record['refusals']
+        ),
+        written=_writing(*record['writing']),
+    )
+
+
+def _words(written: writing.Writing) -> list[Any]:
+    confined = written.floating
+    return [
+        written.small_pages and written.small_pages.value,
+        confined
+        and [
+            sets.text(confined.nodes),
+            sets.text(confined.cpus),
+            confined.mode.value,
+        ],
+    ]
+
+
+def _writing(
+    policy: str | None, confined: list[str] | None
+) -> writing.Writing:
+    return writing.Writing(
+        None if policy is None else tuning.SmallPagePolicy(policy),
+        None
+        if confined is None
+        else confinement.Confinement(
+            sets.parse(confined[0]),
+            sets.parse(confined[1]),
+            confinement.Mode(confined[2]),
         ),
     )
 

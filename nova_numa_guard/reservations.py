@@ -117,18 +117,6 @@ class Reservations:
             )
             return self._grant(dataclasses.replace(found, granted=True))
 
-    def inquire(
-        self,
-        uuid: str,
-        needs: Iterable[guests.PageNeed],
-        look: Look,
-        patience: float,
-    ) -> Reservation:
-        """The same, but promise nothing."""
-        begun = self._clock()
-        with self._changed:
-            return self._decide(uuid, tuple(needs), look, begun, patience)
-
     def recover(
         self, reservation: Reservation, look: Look, patience: float
     ) -> Reservation:

@@ -76,7 +76,7 @@ def judge(
     :param needs: at most one entry per pool
     """
     needs = tuple(needs)
-    others = [promise for promise in promises if promise.uuid != uuid]
+    others = facts.others(uuid, promises, figures)
     spoken = _spoken_for(uuid, needs, others, figures)
     at_worst = availability.shortages(
         needs, *_left(spoken, figures, at_best=False)

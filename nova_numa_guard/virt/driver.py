@@ -26,12 +26,11 @@ from oslo_log import log as logging
 
 from nova_numa_guard import (
     conf,
-    confinement,
     metrics,
     pools,
     refusals,
     reservations,
-    tuning,
+    writing,
 )
 from nova_numa_guard.virt import (
     answers,
@@ -43,7 +42,6 @@ from nova_numa_guard.virt import (
     host_guests,
     late_check,
     migration,
-    needs,
     page_check,
     paths,
     refusal,
@@ -107,6 +105,8 @@ class NUMAGuardDriver(driver.LibvirtDriver):
         self.page_check.settle()
         super().init_host(host)
         self.floating_cells.settle(self._get_host_numa_topology())
+        [node] = self.get_available_nodes()
+        self.page_check.arrivals.settle(host, node)
 
     def spawn(
         self, context: Any, instance: Any, *args: Any, **kwargs: Any
@@ -254,6 +254,18 @@ class NUMAGuardDriver(driver.LibvirtDriver):
         self.floating_cells.verify(instance, guest)
         return guest
 
+    def check_can_live_migrate_destination(
+        self, context: Any, instance: Any, *args: Any, **kwargs: Any
+    ) -> Any:
+        data = super().check_can_live_migrate_destination(
+            context, instance, *args, **kwargs
+        )
+        confined = self.floating_cells.confinement
+        if confined and instance.numa_topology is None:
+            # A source without the guard knows of CPUs only.
+            data.dst_cpu_shared_set_info = set(confined.cpus)
+        return data
+
     def post_claim_migrate_data(
         self, context: Any, instance: Any, migrate_data: Any, claim: Any
     ) -> Any:
@@ -262,15 +274,21 @@ class NUMAGuardDriver(driver.LibvirtDriver):
             context, instance, migrate_data, claim
         )
 
+    def post_live_migration_at_destination(
+        self, context: Any, instance: Any, *args: Any, **kwargs: Any
+    ) -> None:
+        super().post_live_migration_at_destination(
+            context, instance, *args, **kwargs
+        )
+        self.floating_cells.verify_arrival(instance, self._host)
+
     def _get_guest_xml(
         self, context: Any, instance: Any, *args: Any, **kwargs: Any
     ) -> str:
         xml: str = super()._get_guest_xml(context, instance, *args, **kwargs)
         try:
-            if self.floating_cells.confinement:
-                xml = confinement.apply(xml, self.floating_cells.confinement)
-            if CONF.numa_guard.numatune == 'guard':
-                xml = tuning.apply(xml, needs.small_page_policy(instance))
+            here = migration.written_here(self.floating_cells.confinement)
+            xml = writing.apply(xml, migration.of_guest(here, instance))
         except ValueError as exc:
             LOG.warning(
                 'The <numatune> stays as Nova wrote it: %s',
@@ -290,17 +308,14 @@ class NUMAGuardDriver(driver.LibvirtDriver):
         *args: Any,
         **kwargs: Any,
     ) -> None:
-        topology = instance.numa_topology
-        cells = topology.cells if topology else ()
+        written = migration.written_at(context, dest, instance)
         super()._live_migration_operation(
             context,
             instance,
             dest,
             block_migration,
             migrate_data,
-            migration.StockGuest(
-                guest, {i: cell.id for i, cell in enumerate(cells)}
-            ),
+            migration.MigratingGuest(guest, instance, written),
             *args,
             **kwargs,
         )

@@ -12,6 +12,7 @@
 
 """Isolation by cell on a compute host: floating guests have cells to share."""
 
+from collections.abc import Callable
 import json
 from typing import Any
 
@@ -199,14 +200,48 @@ class FloatingCells:
 
         :param guest: nova.virt.libvirt.guest.Guest, which may be running
         """
+        astray = self._astray(instance, lambda: guest)
+        if astray:
+            LOG.error(
+                'The guest may take memory from cells %s, and should from '
+                'floating cells %s only: the kernel has not taken its cpuset',
+                astray,
+                sets.text(self._nodes),
+                instance=instance,
+            )
+
+    def verify_arrival(self, instance: Any, host: Any) -> None:
+        """The same, of a guest that was migrated here, live.
+
+        A source without the guard leaves its memory free.
+
+        :param host: nova.virt.libvirt.host.Host
+        """
+        astray = self._astray(instance, lambda: host.get_guest(instance))
+        if astray:
+            LOG.warning(
+                'The guest was migrated here by a host that does not know of '
+                'floating cells %s: it may take memory from cells %s until '
+                'its next hard reboot',
+                sets.text(self._nodes),
+                astray,
+                instance=instance,
+            )
+
+    def _astray(self, instance: Any, guest_of: Callable[[], Any]) -> str:
+        """The cells whose memory a floating guest may take, if any is wrong.
+
+        :param guest_of: tells the guest
+        """
         if self.confinement is None or instance.numa_topology is not None:
-            return
+            return ''
         try:
+            guest = guest_of()
             if not guest.is_active():
-                return
+                return ''
             allowed = self.kernel.allowed_nodes(guest.name)
         except Exception as exc:
-            # Whatever it is, the guest has been started.
+            # Whatever it is, the guest runs.
             if self._complaints.is_new(type(exc).__name__):
                 LOG.warning(
                     'NUMA guard does not know if the guest keeps to the '
@@ -214,15 +249,8 @@ class FloatingCells:
                     exc,
                     instance=instance,
                 )
-            return
-        if not allowed <= self._nodes:
-            LOG.error(
-                'The guest may take memory from cells %s, and should from '
-                'floating cells %s only: the kernel has not taken its cpuset',
-                sets.text(allowed),
-                sets.text(self._nodes),
-                instance=instance,
-            )
+            return ''
+        return '' if allowed <= self._nodes else sets.text(allowed)
 
 
 def _cells(topology: Any) -> Any:

@@ -84,6 +84,13 @@ def is_strict(instance: Any) -> bool:
 
 def small_page_policy(instance: Any) -> tuning.SmallPagePolicy:
     """What the flavor says and, if it says nothing we know, the option."""
+    return flavor_policy(instance) or tuning.SmallPagePolicy(
+        CONF.numa_guard.small_page_policy
+    )
+
+
+def flavor_policy(instance: Any) -> tuning.SmallPagePolicy | None:
+    """What the flavor says; None if it says nothing that we know."""
     text = instance.flavor.extra_specs.get('numa_guard:mem_policy')
     if text is not None:
         try:
@@ -96,7 +103,7 @@ def small_page_policy(instance: Any) -> tuning.SmallPagePolicy:
                 ', '.join(policy.value for policy in tuning.SmallPagePolicy),
                 instance=instance,
             )
-    return tuning.SmallPagePolicy(CONF.numa_guard.small_page_policy)
+    return None
 
 
 def is_preallocated(instance: Any) -> bool:

@@ -13,6 +13,7 @@
 """Ask the kernel for the pages of a guest that is about to start."""
 
 from collections.abc import Iterable
+import dataclasses
 import time
 from typing import Any
 
@@ -31,7 +32,7 @@ from nova_numa_guard import (
     reservations,
     standing,
 )
-from nova_numa_guard.virt import answers, claims, complaints
+from nova_numa_guard.virt import answers, arrivals, claims, complaints
 
 CONF = nova.conf.CONF
 LOG = logging.getLogger(__name__)
@@ -56,6 +57,7 @@ class PageCheck:
         complained: complaints.Complaints,
     ) -> None:
         self.reservations = promises
+        self.arrivals = arrivals.Arrivals(complained)
         self.lookout = look.Lookout(kernel, self._running, {})
         self._claims = running
         self.answers = answered
@@ -102,6 +104,7 @@ class PageCheck:
         :raises nova.exception.ComputeResourcesUnavailable: they are not there
         """
         needs, terms = request.needs, request.terms
+        self.arrivals.review(request.host)
         asked = _Question(self, needs, terms.is_restart)
         found = self.reservations.promise(
             instance.uuid,
@@ -140,21 +143,35 @@ class PageCheck:
             self.answers.give(instance, request, check)
         return found
 
-    def look_only(self, instance: Any, request: answers.Request) -> None:
-        """Check an instance that will not start yet, and promise nothing.
+    def expect(
+        self, instance: Any, request: answers.Request, migration_id: int
+    ) -> None:
+        """Check an instance that is to migrate here, and expect it.
 
-        One in doubt may come.
+        It may come as well if its pages are in doubt.
 
-        :raises nova.exception.ComputeResourcesUnavailable: its pages are not
-            there
+        :raises nova.exception.ComputeResourcesUnavailable: they are not there
         """
+        self.arrivals.review(request.host)
         asked = _Question(self, request.needs)
-        found = self.reservations.inquire(
-            instance.uuid, request.needs, asked, reservations.CONFIRM
+        # Until it is expected, so that nobody can be promised them meanwhile.
+        found = self.reservations.promise(
+            instance.uuid,
+            request.needs,
+            asked,
+            reservations.CONFIRM,
+            always=True,
         )
-        outcome = found.outcome
-        if not outcome or outcome.verdict is not standing.Verdict.UNCERTAIN:
-            self.answers.give(instance, request, asked.check(found))
+        try:
+            outcome = found.outcome
+            if (
+                not outcome
+                or outcome.verdict is not standing.Verdict.UNCERTAIN
+            ):
+                self.answers.give(instance, request, asked.check(found))
+            self.arrivals.expect(migration_id, instance.uuid, request.needs)
+        finally:
+            self.reservations.release(found)
 
     def figures(
         self,
@@ -163,7 +180,10 @@ class PageCheck:
     ) -> facts.Figures | None:
         """What the kernel and libvirt say; None if they cannot be read."""
         try:
-            return self.lookout.figures(needs, promises)
+            return dataclasses.replace(
+                self.lookout.figures(needs, promises),
+                expected=self.arrivals.expected,
+            )
         except pools.UnreadableError as exc:
             self._complaints.add(
                 'Pages are not checked, and guests may fail to start',

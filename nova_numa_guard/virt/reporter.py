@@ -38,6 +38,7 @@ from nova_numa_guard.virt import (
     floating_cells,
     host_guests,
     late_check,
+    migration,
     truth,
 )
 
@@ -188,6 +189,7 @@ class Reporter:
             floating_cells=cells,
             headroom=headroom,
             refused=self._current(headroom),
+            written=migration.written_here(self._cells.confinement),
         )
 
     def _current(

@@ -189,7 +189,7 @@ class Starts:
     ) -> None:
         """Refuse a guest that would migrate here, live, without its pages.
 
-        Nothing is promised: it may be long until it comes, if at all.
+        It is expected from then on, and may be long in coming.
 
         :param claim: nova.compute.claims.MoveClaim; aborted if it is refused
         :raises nova.exception.MigrationPreCheckError: Nova tries another host
@@ -201,8 +201,10 @@ class Starts:
         if not needed:
             return
         try:
-            self._check.look_only(
-                instance, answers.Request(context, host, needed, terms)
+            self._check.expect(
+                instance,
+                answers.Request(context, host, needed, terms),
+                claim.migration.id,
             )
         except exception.ComputeResourcesUnavailable as exc:
             claim.abort()

@@ -19,7 +19,16 @@ import json
 import hypothesis
 from hypothesis import strategies as st
 
-from nova_numa_guard import guests, isolation, occupancy, refusals, report
+from nova_numa_guard import (
+    confinement,
+    guests,
+    isolation,
+    occupancy,
+    refusals,
+    report,
+    tuning,
+    writing,
+)
 from tests.unit import base
 
 NATURAL = st.integers(0, 1 << 40)
@@ -40,6 +49,18 @@ CORRECTION = st.builds(
     unseen_vcpus=st.integers(-(1 << 20), 1 << 20),
     exempt_floating=SHARE,
     exempt_affined=SHARE,
+)
+NODES = st.frozensets(NODE, min_size=1, max_size=5)
+WRITING = st.builds(
+    writing.Writing,
+    st.none() | st.sampled_from(tuning.SmallPagePolicy),
+    st.none()
+    | st.builds(
+        confinement.Confinement,
+        NODES,
+        NODES,
+        st.sampled_from(confinement.Mode),
+    ),
 )
 
 
@@ -68,6 +89,7 @@ def reports(draw):
                 max_size=3,
             ).map(tuple)
         ),
+        written=draw(WRITING),
     )
 
 
@@ -108,6 +130,10 @@ FULL = report.Report(
     floating_cells=report.FloatingCells((0, 2), 14, 2048),
     headroom={2048: {0: 100, 2: 0}, 1048576: {0: 1}},
     refused=(refusals.Refusal(2, 2048, 1800000000.5),),
+    written=writing.Writing(
+        tuning.SmallPagePolicy.LOCAL,
+        confinement.Confinement(frozenset({0, 2}), frozenset({1, 2, 3, 9})),
+    ),
 )
 FULL_RECORD = {
     'version': 1,
@@ -124,6 +150,7 @@ FULL_RECORD = {
     'floating_cells': [[0, 2], 14, 2048],
     'headroom': {'2048': {'0': 100, '2': 0}, '1048576': {'0': 1}},
     'refusals': [[2, 2048, 1800000000.5]],
+    'writing': ['local', ['0,2', '1-3,9', 'restrictive']],
 }
 
 
@@ -189,6 +216,7 @@ class ReportTest(base.TestCase):
                 'floating_cells': None,
                 'headroom': {},
                 'refusals': [],
+                'writing': [None, None],
             },
             json.loads(report.encode(SMALLEST)),
         )

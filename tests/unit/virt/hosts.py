@@ -58,6 +58,7 @@ class Host(fixtures.Fixture):
 
     def _setUp(self):
         self.events = self.useFixture(records.EventRecorder())
+        self.records = self.useFixture(records.Records())
         self.machine = self.useFixture(fixture.KernelFixture())
         self.refusals = refusals.Refusals()
         self.running = Running()

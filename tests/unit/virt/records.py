@@ -84,6 +84,7 @@ class Records(fixtures.Fixture):
     def _setUp(self):
         for name, method in (
             ('InstanceList.get_by_host', self.by_host),
+            ('Migration.get_by_id', self.by_id),
             ('MigrationList.get_in_progress_and_error', self.in_progress),
         ):
             self.useFixture(
@@ -104,7 +105,17 @@ class Records(fixtures.Fixture):
             objects=[guest for guest in self.guests if guest.host == host]
         )
 
+    def by_id(self, cls, context, migration_id):
+        if self.failure:
+            raise self.failure
+        for migration in self.migrations:
+            if migration.id == migration_id:
+                return migration
+        raise exception.MigrationNotFound(migration_id=migration_id)
+
     def in_progress(self, cls, context, host, node):
+        if self.failure:
+            raise self.failure
         found = [
             migration
             for migration in self.migrations

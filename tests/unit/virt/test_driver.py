@@ -22,7 +22,14 @@ from nova.compute import task_states
 from nova.virt.libvirt import driver as nova_driver
 from oslo_config import cfg
 
-from nova_numa_guard import confinement, fixture, pools, report, tuning
+from nova_numa_guard import (
+    confinement,
+    fixture,
+    pools,
+    report,
+    tuning,
+    writing,
+)
 from nova_numa_guard.virt import driver, migration, paths
 from tests.unit import base, samples
 from tests.unit.virt import (
@@ -68,7 +75,9 @@ class SignatureTest(base.TestCase):
                 '_suspend_guest_for_snapshot',
                 '_resume_guest_after_snapshot',
                 '_destroy',
+                'check_can_live_migrate_destination',
                 'post_claim_migrate_data',
+                'post_live_migration_at_destination',
                 '_create_guest',
                 '_get_guest_xml',
                 '_live_migration_operation',
@@ -872,14 +881,32 @@ class LiveMigrationTest(DriverTestCase):
         self.guest = test_migration.FakeGuest(
             tuning.apply(XML, tuning.SmallPagePolicy.LOCAL)
         )
+        self.context = samples.context()
+        self.there = writing.Writing(tuning.SmallPagePolicy.STRICT)
+        self.useFixture(
+            fixtures.MonkeyPatch(
+                'nova_numa_guard.virt.migration.written_at', self.written_at
+            )
+        )
+
+    def written_at(self, context, host, instance):
+        self.assertIs(self.context, context)
+        self.assertEqual('dest', host)
+        return self.there
 
     def migrate(self, instance):
         self.driver._live_migration_operation(
-            'context', instance, 'dest', False, 'data', self.guest, ['vda']
+            self.context,
+            instance,
+            'dest',
+            False,
+            'data',
+            self.guest,
+            ['vda'],
         )
         [(_, args, kwargs)] = self.calls
         self.assertEqual(
-            ('context', instance, 'dest', False, 'data'), args[:5]
+            (self.context, instance, 'dest', False, 'data'), args[:5]
         )
         self.assertEqual((['vda'],), args[6:])
         self.assertEqual({}, kwargs)
@@ -890,7 +917,7 @@ class LiveMigrationTest(DriverTestCase):
             samples.guest_cell(node=0), samples.guest_cell(node=1)
         )
         guest = self.migrate(instance)
-        self.assertIsInstance(guest, migration.StockGuest)
+        self.assertIsInstance(guest, migration.MigratingGuest)
         self.assertEqual(
             tuning.restore(self.guest.xml, {0: 0, 1: 1}),
             guest.get_xml_desc(),
@@ -921,6 +948,100 @@ class LiveMigrationTest(DriverTestCase):
         self.assertIn('<numatune>', self.guest.xml)
         self.assertNotIn('numatune', guest.get_xml_desc())
 
+    def test_the_destination_gets_its_own(self):
+        instance = samples.instance(
+            samples.guest_cell(node=0), samples.guest_cell(node=1)
+        )
+        self.migrate(instance).migrate('uri', destination_xml=XML)
+        self.assertEqual(
+            [
+                (
+                    'uri',
+                    {
+                        'destination_xml': tuning.apply(
+                            XML, tuning.SmallPagePolicy.STRICT
+                        )
+                    },
+                )
+            ],
+            self.guest.migrated,
+        )
+
+    def check(self, instance):
+        """What a source is told of this host, without the guard or with it."""
+        self.result = objects.LibvirtLiveMigrateData(
+            dst_cpu_shared_set_info={1, 2}
+        )
+        args = (self.context, instance, 'source', 'dest', False)
+        found = self.driver.check_can_live_migrate_destination(
+            *args, disk_over_commit=True
+        )
+        self.assertEqual(
+            [
+                (
+                    'check_can_live_migrate_destination',
+                    args,
+                    {'disk_over_commit': True},
+                )
+            ],
+            self.calls,
+        )
+        self.calls.clear()
+        return found.dst_cpu_shared_set_info
+
+    def test_cpus_of_a_floating_guest_that_comes(self):
+        floating, affined = (
+            samples.instance(),
+            samples.instance(samples.guest_cell()),
+        )
+        self.assertEqual({1, 2}, self.check(floating))
+        self.driver.floating_cells.confinement = confinement.Confinement(
+            frozenset({1}), frozenset({16, 17})
+        )
+        self.assertEqual({16, 17}, self.check(floating))
+        self.assertEqual({1, 2}, self.check(affined))
+
+    def test_one_has_come(self):
+        seen = []
+        self.useFixture(
+            fixtures.MonkeyPatch(
+                'nova_numa_guard.virt.floating_cells.FloatingCells'
+                '.verify_arrival',
+                lambda cells, *args: seen.append((args, list(self.calls))),
+            )
+        )
+        args = (self.context, 'instance', 'network')
+        self.driver.post_live_migration_at_destination(
+            *args, block_migration=True
+        )
+        self.assertEqual(
+            [
+                (
+                    ('instance', self.driver._host),
+                    [
+                        (
+                            'post_live_migration_at_destination',
+                            args,
+                            {'block_migration': True},
+                        )
+                    ],
+                )
+            ],
+            seen,
+        )
+
+    def test_what_is_under_way_is_known_at_start(self):
+        guest = self.records.add(samples.guest_cell(), host='there')
+        self.records.move(
+            guest,
+            'this',
+            samples.guest_cell(64, page_size=2048),
+            kind='live-migration',
+        ).claim()
+        self.driver.init_host('this')
+        [expected] = self.driver.page_check.arrivals.expected
+        self.assertEqual(guest.uuid, expected.uuid)
+
 
 class AvailableResourceTest(DriverTestCase):
     def resources(self, **stock):
@@ -934,7 +1055,11 @@ class AvailableResourceTest(DriverTestCase):
         self.assertEqual({'uptime', 'numa_guard'}, set(found['stats']))
         self.assertEqual('long', found['stats']['uptime'])
         self.assertEqual(
-            samples.record(reserved=777, headroom={2048: {0: 32}}),
+            samples.record(
+                reserved=777,
+                headroom={2048: {0: 32}},
+                written=writing.Writing(tuning.SmallPagePolicy.AUTO),
+            ),
             report.decode(found['stats']['numa_guard']),
         )
         self.assertEqual(

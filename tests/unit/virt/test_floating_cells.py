@@ -431,6 +431,29 @@ class VerifyTest(FloatingCellsTestCase):
         self.assertIn('may take memory from cells 0-1', line)
         self.assertIn('floating cells 1 only', line)
 
+    def test_one_that_was_migrated_here(self):
+        """A source without the guard confines its CPUs only."""
+        asked = []
+
+        class Host:
+            def get_guest(self, instance):
+                asked.append(instance)
+                return FakeGuest()
+
+        self.allow('1', '1')
+        self.cells.verify_arrival(samples.instance(), Host())
+        self.assertEqual([], self.log.records)
+        self.allow('0-1')
+        self.cells.verify_arrival(samples.instance(), Host())
+        [line] = self.log.at('WARNING')
+        self.assertIn('from cells 0-1 until its next hard reboot', line)
+        self.assertEqual(2, len(asked))
+        self.cells.verify_arrival(samples.instance(CELL()), Host())
+        self.cells = floating_cells.FloatingCells(self.machine.kernel)
+        self.cells.verify_arrival(samples.instance(), Host())
+        self.assertEqual(2, len(asked))
+        self.assert_logged('ERROR')
+
     def test_one_thread_of_it_does_not(self):
         self.allow('1', '1', '0')
         self.verify()

@@ -10,16 +10,18 @@
 # License for the specific language governing permissions and limitations
 # under the License.
 
-"""What Nova sees of a guest that it migrates."""
+"""What Nova sees of a guest that it migrates, and what arrives."""
 
+import dataclasses
 import inspect
 
+import fixtures
 from lxml import etree
-from nova import objects
+from nova import exception, objects
 from nova.virt.libvirt import guest as libvirt_guest
 from nova.virt.libvirt import migration as nova_migration
 
-from nova_numa_guard import confinement, tuning
+from nova_numa_guard import confinement, report, tuning, writing
 from nova_numa_guard.virt import migration
 from tests.unit import base, samples
 
@@ -45,15 +47,20 @@ class FakeGuest:
         self.migrated.append((destination, kwargs))
 
 
-class StockGuestTest(base.TestCase):
+class MigratingGuestTestCase(base.TestCase):
     def setUp(self):
         super().setUp()
         self.stock = samples.domain_xml((0, 1 << 20, None), (1, 1 << 20, 2048))
+        self.instance = samples.instance(
+            samples.guest_cell(node=0), samples.guest_cell(node=1)
+        )
 
-    def guest(self, policy):
+    def guest(self, policy, written=writing.STOCK):
         self.fake = FakeGuest(tuning.apply(self.stock, policy))
-        return migration.StockGuest(self.fake, {0: 0, 1: 1})
+        return migration.MigratingGuest(self.fake, self.instance, written)
 
+
+class ShownTest(MigratingGuestTestCase):
     def test_its_xml_is_novas(self):
         for policy in Policy:
             guest = self.guest(policy)
@@ -77,12 +84,17 @@ class StockGuestTest(base.TestCase):
         guest = self.guest(Policy.AUTO)
         self.assertEqual('uuid', guest.uuid)
         guest.migrate('dest', flags=1)
-        self.assertEqual([('dest', {'flags': 1})], self.fake.migrated)
+        self.assertEqual(
+            [('dest', {'flags': 1, 'destination_xml': None})],
+            self.fake.migrated,
+        )
         self.assertRaises(AttributeError, getattr, guest, 'no_such')
 
     def test_a_guest_that_nova_started_is_not_changed(self):
         for xml in (self.stock, samples.domain_xml(), samples.LIBVIRT_XML):
-            guest = migration.StockGuest(FakeGuest(xml), {0: 0, 1: 1})
+            guest = migration.MigratingGuest(
+                FakeGuest(xml), self.instance, writing.STOCK
+            )
             self.assertIs(xml, guest.get_xml_desc())
 
     def test_a_confined_guest_leaves_its_confinement_behind(self):
@@ -99,7 +111,9 @@ class StockGuestTest(base.TestCase):
             )
             self.assertIn(mode.value, fake.xml)
             root = etree.fromstring(
-                migration.StockGuest(fake, {}).get_xml_desc()
+                migration.MigratingGuest(
+                    fake, samples.instance(), writing.STOCK
+                ).get_xml_desc()
             )
             self.assertIsNone(root.find('numatune'))
             # Nova writes the CPUs anew where the guest arrives.
@@ -111,6 +125,10 @@ class StockGuestTest(base.TestCase):
             list(
                 inspect.signature(libvirt_guest.Guest.get_xml_desc).parameters
             ),
+        )
+        self.assertIn(
+            'destination_xml',
+            inspect.signature(libvirt_guest.Guest.migrate).parameters,
         )
 
     def test_nova_writes_the_destinations_xml(self):
@@ -140,3 +158,107 @@ class StockGuestTest(base.TestCase):
                 ],
                 [dict(element.attrib) for element in numatune],
             )
+
+
+class SentTest(MigratingGuestTestCase):
+    """The XML that Nova has written for the destination."""
+
+    def sent(self, written, xml=None):
+        guest = self.guest(Policy.AUTO, written)
+        guest.migrate('dest', destination_xml=xml or self.stock)
+        [(_, kwargs)] = self.fake.migrated
+        return kwargs['destination_xml']
+
+    def test_to_a_host_that_writes_as_nova_does(self):
+        self.assertIs(self.stock, self.sent(writing.STOCK))
+
+    def test_to_a_host_with_the_guard(self):
+        for policy in Policy:
+            self.assertEqual(
+                tuning.apply(self.stock, policy),
+                self.sent(writing.Writing(policy)),
+            )
+
+    def test_the_flavor_has_a_say(self):
+        self.instance.flavor.extra_specs = {'numa_guard:mem_policy': 'local'}
+        self.assertEqual(
+            tuning.apply(self.stock, Policy.LOCAL),
+            self.sent(writing.Writing(Policy.STRICT)),
+        )
+        self.assertIs(self.stock, self.sent(writing.STOCK))
+
+    def test_to_other_floating_cells(self):
+        stock = samples.domain_xml()
+        there = confinement.Confinement(frozenset({2}), frozenset({8, 9}))
+        self.assertEqual(
+            confinement.apply(stock, there),
+            self.sent(writing.Writing(floating=there), stock),
+        )
+
+
+class WrittenTest(base.TestCase):
+    """How hosts write, by options and by reports."""
+
+    def test_here(self):
+        self.assertEqual(
+            writing.Writing(Policy.AUTO), migration.written_here(None)
+        )
+        self.flags(small_page_policy='local')
+        self.assertEqual(
+            writing.Writing(Policy.LOCAL), migration.written_here(None)
+        )
+        there = confinement.Confinement(frozenset({2}), frozenset({8, 9}))
+        self.flags(numatune='stock')
+        self.assertEqual(
+            writing.Writing(floating=there), migration.written_here(there)
+        )
+
+    def there(self, stats=None, failure=None):
+        asked = []
+
+        def get(cls, context, host):
+            asked.append((context.is_admin, host))
+            if failure:
+                raise failure
+            return objects.ComputeNode(stats=stats)
+
+        self.useFixture(
+            fixtures.MonkeyPatch(
+                'nova.objects.ComputeNode'
+                '.get_first_node_by_host_for_old_compat',
+                get,
+            )
+        )
+        found = migration.written_at(
+            samples.context(), 'there', samples.instance()
+        )
+        self.assertEqual([(True, 'there')], asked)
+        return found
+
+    def test_there(self):
+        for written in (
+            writing.Writing(Policy.STRICT),
+            writing.Writing(
+                None, confinement.Confinement(frozenset({2}), frozenset({8}))
+            ),
+            writing.STOCK,
+        ):
+            record = dataclasses.replace(samples.record(), written=written)
+            stats = {report.STATS_KEY: report.encode(record)}
+            self.assertEqual(written, self.there(stats))
+        self.assert_logged('WARNING')
+
+    def test_without_the_guard(self):
+        for stats in (None, {}, {'uptime': '7'}):
+            self.assertEqual(writing.STOCK, self.there(stats))
+        self.assert_logged('WARNING')
+
+    def test_what_cannot_be_read(self):
+        for values in (
+            {'stats': {report.STATS_KEY: 'junk'}},
+            {'failure': exception.ComputeHostNotFound(host='there')},
+        ):
+            self.log.records.clear()
+            self.assertEqual(writing.STOCK, self.there(**values))
+            [line] = self.log.at('WARNING')
+            self.assertIn('host there', line)

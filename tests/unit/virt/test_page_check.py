@@ -16,7 +16,7 @@ import threading
 import time
 
 import fixtures
-from nova import exception
+from nova import exception, objects
 import oslo_messaging
 from oslo_utils.fixture import uuidsentinel as uuids
 
@@ -429,19 +429,73 @@ class RunningTest(PageCheckTestCase):
         self.assertIsNone(promise.domain_id)
 
 
-class InquireTest(PageCheckTestCase):
+class ExpectTest(PageCheckTestCase):
     """A guest that would be migrated here, live."""
 
     def setUp(self):
         super().setUp()
         self.host.set(CONFIRM=0.1)
+        self.migration = objects.Migration(
+            id=7,
+            migration_type='live-migration',
+            dest_compute='this',
+            status='accepted',
+        )
+        self.host.records.migrations.append(self.migration)
 
     def look(self, instance):
-        self.check.look_only(instance, self.request(instance))
+        desk = self.check.reservations
+        before = desk.promises
+        try:
+            self.check.expect(instance, self.request(instance), 7)
+        finally:
+            self.assertEqual(before, desk.promises)
 
-    def test_nothing_is_promised(self):
-        self.look(self.guest(32))
-        self.assertEqual((), self.check.reservations.promises)
+    def expected(self):
+        return [each.uuid for each in self.check.arrivals.expected]
+
+    def test_its_pages_are_not_for_others(self):
+        """Until libvirt has it: from then on it claims them."""
+        self.look(self.guest(80, node=1))
+        self.assertEqual([uuids.instance], self.expected())
+        other = self.guest(node=1, uuid=uuids.other)
+        self.assertIn('needed 32, available 24', self.refused(other))
+        self.running.add(uuids.instance, 0, node=1)
+        self.promise(other)
+
+    def test_two_that_come_at_once(self):
+        """Nova lets both claim what others hold."""
+        self.look(self.guest(80, node=1))
+        self.assertRaises(
+            exception.ComputeResourcesUnavailable,
+            self.look,
+            self.guest(80, node=1, uuid=uuids.other),
+        )
+        self.assertEqual([uuids.instance], self.expected())
+
+    def test_one_that_is_asked_for_again(self):
+        """By another migration, while the first is not over."""
+        self.look(self.guest(80, node=1))
+        self.look(self.guest(80, node=1))
+
+    def test_one_that_is_over_is_not_in_the_way(self):
+        self.look(self.guest(80, node=1))
+        self.migration.status = 'error'
+        self.promise(self.guest(80, node=1, uuid=uuids.other))
+        self.assertEqual([], self.expected())
+
+    def test_nobody_gets_its_pages_before_it_is_expected(self):
+        """A start that is judged while it is being checked."""
+        promised = []
+        give = self.check.answers.give
+
+        def ask(*args):
+            promised.extend(self.check.reservations.promises)
+            give(*args)
+
+        self.check.answers.give = ask
+        self.look(self.guest(80, node=1))
+        self.assertEqual([uuids.instance], [each.uuid for each in promised])
 
     def test_a_shortage(self):
         self.assertRaises(

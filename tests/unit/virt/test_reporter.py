@@ -25,6 +25,7 @@ from nova.virt import hardware
 from oslo_utils import uuidutils
 
 from nova_numa_guard import (
+    confinement,
     fixture,
     guests,
     isolation,
@@ -32,6 +33,8 @@ from nova_numa_guard import (
     occupancy,
     refusals,
     report,
+    tuning,
+    writing,
 )
 from nova_numa_guard.scheduler import host_states
 from nova_numa_guard.virt import (
@@ -163,10 +166,20 @@ class RecordTest(ReporterTestCase):
                 correction=occupancy.Correction(777, 3),
                 small_memory=16384,
                 headroom={2048: {0: 16}},
+                written=writing.Writing(tuning.SmallPagePolicy.AUTO),
             ),
             self.report(),
         )
         self.assertEqual([], self.log.records)
+
+    def test_how_it_writes_xml(self):
+        self.flags(numatune='stock', isolation='cell', floating_cells='0')
+        self.assertEqual(writing.STOCK, self.report().written)
+        confined = confinement.Confinement(frozenset({0}), frozenset({1}))
+        self.floating_cells.confinement = confined
+        self.assertEqual(
+            writing.Writing(floating=confined), self.report().written
+        )
 
     def test_the_options_of_the_host(self):
         for word in ('none', 'host'):
