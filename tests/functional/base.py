@@ -116,15 +116,20 @@ class GuardTestCase(base.ServersTestBase):
         )
         return self.start_service('scheduler')
 
-    def start_host(self, name, *cells, cpus=8, driver=DRIVER, floating=''):
+    def start_host(
+        self, name, *cells, cpus=8, driver=DRIVER, floating='', ids=()
+    ):
         """Start a compute whose kernel has just the pages that Nova sees.
 
         Half of its CPUs, the lower ones of each cell, are shared; all those
         of its floating cells are.
 
         :param floating: its floating cells, under isolation by cell
+        :param ids: of its cells, if not 0, 1, 2…
         """
         info = host_info(*cells, cpus=cpus)
+        for cell, number in zip(info.numa_topology.cells, ids, strict=False):
+            cell.id = number
         size = cpus // len(cells)
         shared = {
             i

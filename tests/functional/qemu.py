@@ -138,6 +138,36 @@ class RecordedXML(fixtures.Fixture):
             )
 
 
+class Migrations(fixtures.Fixture):
+    """Let guests be migrated, live, between computes.
+
+    ``sent`` has the XML that libvirt was handed for each arrival.
+
+    :param computes: by host
+    """
+
+    def __init__(self, computes):
+        self._computes = computes
+        self.sent = []
+        self.failure = None
+
+    def _setUp(self):
+        def migrate(domain, destination, params, flags):
+            if self.failure:
+                raise self.failure
+            [host] = (name for name in self._computes if name in destination)
+            self.sent.append(params['destination_xml'])
+            driver = self._computes[host].driver
+            driver._host.get_connection().createXML(self.sent[-1], '')
+            domain.complete_job()
+
+        self.useFixture(
+            fixtures.MonkeyPatch(
+                'nova.tests.fixtures.libvirt.Domain.migrateToURI3', migrate
+            )
+        )
+
+
 class NoDisks(fixtures.Fixture):
     """Let guests be resized: Nova's fake libvirt has no disks to copy."""
 
