@@ -117,7 +117,14 @@ class GuardTestCase(base.ServersTestBase):
         return self.start_service('scheduler')
 
     def start_host(
-        self, name, *cells, cpus=8, driver=DRIVER, floating='', ids=()
+        self,
+        name,
+        *cells,
+        cpus=8,
+        driver=DRIVER,
+        floating='',
+        ids=(),
+        pci_info=None,
     ):
         """Start a compute whose kernel has just the pages that Nova sees.
 
@@ -153,7 +160,7 @@ class GuardTestCase(base.ServersTestBase):
                     kernel.set_bound(page.size)
         self.kernels[name] = kernel
         self.followed[name] = qemu.Kernel(kernel.kernel)
-        self.start_compute(hostname=name, host_info=info)
+        self.start_compute(hostname=name, host_info=info, pci_info=pci_info)
 
     def start_compute(self, hostname='compute1', *args, **kwargs):
         """Let a compute read its host's files, from the start.

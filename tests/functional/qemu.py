@@ -141,7 +141,8 @@ class RecordedXML(fixtures.Fixture):
 class Migrations(fixtures.Fixture):
     """Let guests be migrated, live, between computes.
 
-    ``sent`` has the XML that libvirt was handed for each arrival.
+    ``sent`` has the XML that libvirt was handed for each arrival, and
+    ``meanwhile`` is called before the destination's QEMU is started.
 
     :param computes: by host
     """
@@ -149,12 +150,16 @@ class Migrations(fixtures.Fixture):
     def __init__(self, computes):
         self._computes = computes
         self.sent = []
-        self.failure = None
+        self.fails = False
+        self.meanwhile = None
 
     def _setUp(self):
         def migrate(domain, destination, params, flags):
-            if self.failure:
-                raise self.failure
+            if self.fails:
+                domain.fail_job()
+                return
+            if self.meanwhile:
+                self.meanwhile()
             [host] = (name for name in self._computes if name in destination)
             self.sent.append(params['destination_xml'])
             driver = self._computes[host].driver

@@ -16,13 +16,15 @@ Each is named after its symptom; the number is that of the bug report, where
 there is a public one.
 """
 
+import json
 import logging
 
 import fixtures
 from lxml import etree
+from nova.tests.fixtures import libvirt as fakelibvirt
 from nova.tests.functional.libvirt import base as libvirt_base
 
-from tests.functional import base
+from tests.functional import base, qemu
 
 
 class FieldCasesTest(base.GuardTestCase):
@@ -123,3 +125,87 @@ class FloatingMigrationTest(
                 for xml in (left, arrived)
             )
         )
+
+
+class AffinedMigrationTest(base.GuardTestCase):
+    def setUp(self):
+        super().setUp()
+        self.migrations = self.useFixture(qemu.Migrations(self.computes))
+        self.giant = self.flavor(
+            memory_mb=8192, **{'hw:mem_page_size': '1048576'}
+        )
+
+    def live_migrate(self, server, host, status):
+        self.api.post_server_action(
+            server['id'],
+            {'os-migrateLive': {'host': host, 'block_migration': 'auto'}},
+        )
+        self.settled(server, 'ACTIVE')
+        self._wait_for_migration_status(server, [status])
+        return [etree.fromstring(xml) for xml in self.migrations.sent]
+
+    def test_1289064_it_is_refitted_to_the_other_node(self):
+        """Case 9: node 0 of the target is taken by another like it."""
+        for host in ('host1', 'host2'):
+            self.start_host(
+                host, base.pages(4096, giant=8), base.pages(4096, giant=8)
+            )
+        server = self.boot(self.giant, host='host1')
+        self.boot(self.giant, host='host2')
+        [sent] = self.live_migrate(server, 'host2', 'completed')
+        self.assertEqual(
+            [('memnode', {'cellid': '0', 'mode': 'strict', 'nodeset': '1'})],
+            [(each.tag, dict(each.attrib)) for each in sent.find('numatune')],
+        )
+
+    def test_1289064_the_target_has_no_such_node(self):
+        """Case 10: from node 2 to a host of two nodes, and if these are full.
+
+        It is refused before libvirt is asked.
+        """
+        cell = base.pages(4096, giant=8)
+        self.start_host('host1', base.pages(4096), base.pages(4096), cell)
+        self.start_host('host2', cell, base.pages(4096))
+        servers = [self.boot(self.giant, host='host1')]
+        self.boot(self.giant, host='host2')
+        self.live_migrate(servers[0], 'host2', 'error')
+        self.assertEqual([], self.migrations.sent)
+        self.assertEqual('host1', self.host_of(servers[0]))
+        self.start_host('host3', base.pages(4096), cell)
+        [sent] = self.live_migrate(servers[0], 'host3', 'completed')
+        self.assertEqual('1', sent.find('numatune/memnode').get('nodeset'))
+
+
+class PackingTest(base.GuardTestCase):
+    def test_2144660_filter_and_claim_choose_the_same_node(self):
+        """Case 12: a PCI device on node 0, and pinned guests without one."""
+        self.flags(
+            device_spec=[
+                json.dumps(
+                    {
+                        'vendor_id': fakelibvirt.PCI_VEND_ID,
+                        'product_id': fakelibvirt.PCI_PROD_ID,
+                    }
+                )
+            ],
+            group='pci',
+        )
+        self.flags(
+            packing_host_numa_cells_allocation_strategy=True, group='compute'
+        )
+        self.start_host(
+            'host1',
+            *[base.pages(4096)] * 4,
+            cpus=12,
+            pci_info=fakelibvirt.HostPCIDevicesInfo(num_pci=1, numa_node=0),
+        )
+        flavor = self.flavor(vcpu=2, **base.PINNED)
+        nodes = []
+        for _ in range(4):
+            server = self.boot(flavor)
+            domain = etree.fromstring(self.xml[server['id']])
+            nodes.append(domain.find('numatune/memnode').get('nodeset'))
+            # A claim that chose otherwise would have sent it on.
+            self.assertNotIn('rescheduled', self.stdlog.logger.output)
+        self.assertEqual({'0', '1', '2', '3'}, set(nodes))
+        self.assertEqual('0', nodes[-1])
