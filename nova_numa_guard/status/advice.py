@@ -48,9 +48,9 @@ _HEADINGS = {
 }
 
 _MIGRATE = (
-    'live-migrate it (openstack server migrate --live-migration UUID) to a '
-    "host that has numatune = stock or Nova's own driver: it arrives with "
-    'what Nova writes'
+    'live-migrate it (openstack server migrate --live-migration --host HOST '
+    "UUID) to a host that has numatune = stock or Nova's own driver: it "
+    'arrives with what Nova writes'
 )
 _REBOOT = 'hard-reboot it (openstack server reboot --hard UUID)'
 

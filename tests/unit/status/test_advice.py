@@ -80,7 +80,7 @@ class AdviceTest(base.TestCase):
             for word in words:
                 self.assertIn(word, text)
             self.assertEqual(
-                host is not Stage.LEFT, '--live-migration UUID' in text
+                host is not Stage.LEFT, '--live-migration --host' in text
             )
 
     def test_what_comes_before_that(self):
