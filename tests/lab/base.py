@@ -61,6 +61,9 @@ OFF: plan.Options = {
     }
 }
 
+# The <numatune> that Nova writes of a guest of one cell.
+NOVAS = [('memory', 'strict', '0'), ('memnode', 'strict', '0')]
+
 # What must do without the API's database.
 CELL = (nova.CELL_CONDUCTOR, FIRST, SECOND)
 
@@ -138,6 +141,24 @@ class LabTestCase(testtools.TestCase):
         self._left.append(uuid)
         self.addCleanup(self._delete_servers)
         return uuid
+
+    def migrate(self, server: client.Server, host: str) -> client.Server:
+        """Live-migrate a server; Nova must be content with it."""
+        source = server.host
+        done = ['completed'] * (1 + len(self.client.migrations(server.uuid)))
+        server = self.client.act(
+            server.uuid,
+            'os-migrateLive',
+            {'host': host, 'block_migration': 'auto'},
+        )
+        self.assertEqual('ACTIVE', server.status, server.fault)
+        self.assertEqual(host, server.host)
+        # The source has things to do when the server is active already.
+        processes.poll(lambda: self.client.migrations(server.uuid) == done, 60)
+        self.assertEqual(done, self.client.migrations(server.uuid))
+        self.assertEqual([server.domain], self.host(host).domains())
+        self.assertEqual([], self.host(source).domains())
+        return server
 
     def host(self, name: str) -> hosts.ComputeHost:
         return self.lab.stack.hosts[name]

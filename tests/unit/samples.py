@@ -97,6 +97,25 @@ def domain_xml(*cells):
     return guest_config(*cells).to_xml()
 
 
+def nova_guest(*cells, name='instance-00000001', uuid=None, disk='disk'):
+    """A domain with the metadata that Nova puts into each, and with a disk.
+
+    libvirt's own test driver takes it.
+    """
+    guest = guest_config(*cells)
+    guest.name, guest.uuid = name, uuid or uuids.instance
+    guest.virt_type, guest.cpu.model, guest.cputune = 'test', None, None
+    meta = vconfig.LibvirtConfigGuestMetaNovaInstance()
+    meta.name, meta.package = 'web', '34.0.0'
+    guest.metadata.append(meta)
+    device = vconfig.LibvirtConfigGuestDisk()
+    device.source_type = 'file'
+    device.source_path = f'/var/lib/nova/instances/{guest.uuid}/{disk}'
+    device.target_dev, device.target_bus = 'vda', 'virtio'
+    guest.add_device(device)
+    return guest.to_xml()
+
+
 # What libvirt prints of a running guest: its own quotes, units everywhere.
 LIBVIRT_XML = """\
 <domain type='kvm' id='7'>
