@@ -287,6 +287,16 @@ class LabTestCase(testtools.TestCase):
         """The memory of a server's QEMU."""
         return memory.mappings(self.host(server.host).qemu_pid(server.domain))
 
+    def ram(
+        self, server: client.Server, mebibytes: int
+    ) -> tuple[memory.Mapping, set[str]]:
+        """The mapping that is the guest's RAM, and the others' policies."""
+        found = self.mappings(server)
+        self.assertGreater(len(found), 10)
+        ram = [one for one in found if one.size == mebibytes << 20]
+        self.assertEqual(1, len(ram), str(ram))
+        return ram[0], {one.policy for one in found if one not in ram}
+
     def assert_nothing_left(self) -> None:
         """Once the servers are deleted, hosts are as they were before."""
         for uuid in self._servers:

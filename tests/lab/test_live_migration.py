@@ -12,33 +12,114 @@
 
 """Live migration of servers whose <numatune> is the guard's."""
 
-from tests.lab import base
+from tests.lab import base, shared
+from tests.lab.stack import client, processes
+
+LEFT = shared.PAGES // 2
 
 
 class LiveMigrationTest(base.LabTestCase):
-    def test_huge_page_server(self) -> None:
-        self.check(self.lab.huge_pinned, 'strict')
+    """The <numatune> is the destination's, and the kernel goes by it."""
 
-    def test_small_page_server(self) -> None:
-        self.check(self.lab.small_page, 'preferred')
+    def test_a_huge_page_server(self) -> None:
+        server = self.start_huge()
+        server = self.migrate(server, base.SECOND)
+        self.assert_huge(server, guarded=True)
+        server = self.migrate(server, base.FIRST)
+        self.assert_huge(server, guarded=True)
+
+    def test_a_small_page_server(self) -> None:
+        server = self.start_small()
+        server = self.migrate(server, base.SECOND)
+        self.assert_small(server, guarded=True)
+        server = self.migrate(server, base.FIRST)
+        self.assert_small(server, guarded=True)
 
     @base.run_with(base.SECOND, base.STOCK)
-    def test_to_a_host_without_the_guard_and_back(self) -> None:
-        self.check(self.lab.huge_pinned, 'strict')
-
-    def check(self, flavor: str, mode: str) -> None:
-        """There, and back again, and then a hard reboot."""
-        guarded = [('memnode', mode, '0')]
-        server = self.boot(flavor, host=base.FIRST)
-        self.assertEqual(guarded, self.numatune(server))
-
-        # From a guest with our <numatune>, and then from one with Nova's.
+    def test_a_huge_page_server_to_stock_and_back(self) -> None:
+        server = self.start_huge()
         server = self.migrate(server, base.SECOND)
-        self.assertEqual(base.NOVAS, self.numatune(server))
+        self.assert_huge(server, guarded=False)
+        # Its source is Nova's, and so is the XML, until a hard reboot.
         server = self.migrate(server, base.FIRST)
-        self.assertEqual(base.NOVAS, self.numatune(server))
+        self.assert_huge(server, guarded=False)
+        self.assert_huge(self.hard_reboot(server), guarded=True)
 
+    @base.run_with(base.SECOND, base.STOCK)
+    def test_a_small_page_server_to_stock_and_back(self) -> None:
+        server = self.start_small()
+        server = self.migrate(server, base.SECOND)
+        self.assert_small(server, guarded=False)
+        server = self.migrate(server, base.FIRST)
+        self.assert_small(server, guarded=False)
+        self.assert_small(self.hard_reboot(server), guarded=True)
+
+    def test_a_destination_whose_pages_were_taken(self) -> None:
+        """It is refused before QEMU is started there, and may come later."""
+        server = self.start_huge()
+        pid = self.host(base.FIRST).qemu_pid(server.domain)
+        let_go = self.outsider(leave=LEFT, host=base.SECOND)
+        stays = self.live_migrate(server)
+        self.assertEqual('ACTIVE', stays.status, stays.fault)
+        self.assertEqual(base.FIRST, stays.host)
+        self.assertEqual(pid, self.host(base.FIRST).qemu_pid(server.domain))
+        self.assert_huge(stays, guarded=True)
+        self.assertEqual([], self.traces(stays, base.SECOND))
+        (event,) = self.refusals(stays, base.PAGE_CHECK)
+        self.assertEqual(
+            ('live-migration', base.SECOND), (event.action, event.host)
+        )
+        self.assertIn(
+            f'needed {shared.PAGES}, available {LEFT}', event.details
+        )
+        self.assert_migrations(server, 'error')
+        let_go()
+        moved = self.live_migrate(server)
+        self.assertEqual(base.SECOND, moved.host)
+        self.assert_huge(moved, guarded=True)
+        # The source has things to do when the server is active already.
+        self.assert_migrations(server, 'completed', 'error')
+
+    def live_migrate(self, server: client.Server) -> client.Server:
+        return self.client.act(
+            server.uuid,
+            'os-migrateLive',
+            {'host': base.SECOND, 'block_migration': 'auto'},
+        )
+
+    def assert_migrations(self, server: client.Server, *status: str) -> None:
+        def found() -> list[str]:
+            return sorted(self.client.migrations(server.uuid))
+
+        processes.poll(lambda: found() == [*status], 60)
+        self.assertEqual([*status], found())
+
+    def start_huge(self) -> client.Server:
+        server = self.boot(self.lab.huge_pinned, host=base.FIRST)
+        self.assert_huge(server, guarded=True)
+        return server
+
+    def start_small(self) -> client.Server:
+        server = self.boot(self.lab.small_page, host=base.FIRST)
+        self.assert_small(server, guarded=True)
+        return server
+
+    def hard_reboot(self, server: client.Server) -> client.Server:
         server = self.client.act(server.uuid, 'reboot', {'type': 'HARD'})
         self.assertEqual('ACTIVE', server.status, server.fault)
-        self.assertEqual(base.FIRST, server.host)
-        self.assertEqual(guarded, self.numatune(server))
+        return server
+
+    def assert_huge(self, server: client.Server, guarded: bool) -> None:
+        expected = [('memnode', 'strict', '0')] if guarded else base.NOVAS
+        self.assertEqual(expected, self.numatune(server))
+        ram, others = self.ram(server, 2 * shared.PAGES)
+        self.assertEqual('bind:0', ram.policy)
+        self.assertEqual({0: shared.PAGES}, ram.pages)
+        self.assertEqual({'default'}, others)
+
+    def assert_small(self, server: client.Server, guarded: bool) -> None:
+        expected = [('memnode', 'preferred', '0')] if guarded else base.NOVAS
+        self.assertEqual(expected, self.numatune(server))
+        ram, others = self.ram(server, self.lab.small_page_memory)
+        self.assertEqual('prefer:0' if guarded else 'bind:0', ram.policy)
+        self.assertEqual({'default'}, others)

@@ -12,10 +12,7 @@
 
 """Where the memory of a guest may come from, asked of the kernel."""
 
-from tests.lab import base, memory, shared
-from tests.lab.stack import client
-
-MIB = 1 << 20
+from tests.lab import base, shared
 
 
 class NUMATuneTest(base.LabTestCase):
@@ -25,7 +22,7 @@ class NUMATuneTest(base.LabTestCase):
         server = self.boot(self.lab.huge_pinned)
 
         self.assertEqual([('memnode', 'strict', '0')], self.numatune(server))
-        ram, others = self.split(server, 2 * shared.PAGES)
+        ram, others = self.ram(server, 2 * shared.PAGES)
         self.assertEqual('bind:0', ram.policy)
         self.assertTrue(ram.huge)
         self.assertIn('/qemu_back_mem.ram-node0', ram.file)
@@ -38,7 +35,7 @@ class NUMATuneTest(base.LabTestCase):
         self.assertEqual(
             [('memnode', 'preferred', '0')], self.numatune(server)
         )
-        ram, others = self.split(server, self.lab.small_page_memory)
+        ram, others = self.ram(server, self.lab.small_page_memory)
         self.assertEqual('prefer:0', ram.policy)
         self.assertFalse(ram.huge)
         self.assertEqual({'default'}, others)
@@ -63,13 +60,3 @@ class NUMATuneTest(base.LabTestCase):
         self.assertEqual('ACTIVE', again.status, again.fault)
         self.assertEqual([('memnode', 'strict', '0')], self.numatune(again))
         self.assertEqual([], self.logged(base.FIRST, 'Starting although'))
-
-    def split(
-        self, server: client.Server, mebibytes: int
-    ) -> tuple[memory.Mapping, set[str]]:
-        """The mapping that is the guest's RAM, and the others' policies."""
-        found = self.mappings(server)
-        self.assertGreater(len(found), 10)
-        ram = [one for one in found if one.size == mebibytes * MIB]
-        self.assertEqual(1, len(ram), str(ram))
-        return ram[0], {one.policy for one in found if one not in ram}
