@@ -40,6 +40,7 @@ from nova_numa_guard.virt import (
     floating_cells,
     gauges,
     host_guests,
+    incoming,
     late_check,
     migration,
     page_check,
@@ -88,6 +89,7 @@ class NUMAGuardDriver(driver.LibvirtDriver):
             complained,
         )
         self.starts = starts.Starts(self.page_check)
+        self.incoming = incoming.Incoming(self.page_check)
         self._guard_host = CONF.host
 
     def init_host(self, host: str) -> None:
@@ -257,6 +259,8 @@ class NUMAGuardDriver(driver.LibvirtDriver):
     def check_can_live_migrate_destination(
         self, context: Any, instance: Any, *args: Any, **kwargs: Any
     ) -> Any:
+        # Before it leaves a file for the source to look at.
+        self.incoming.rule_out(context, instance, self._guard_host)
         data = super().check_can_live_migrate_destination(
             context, instance, *args, **kwargs
         )
@@ -269,7 +273,7 @@ class NUMAGuardDriver(driver.LibvirtDriver):
     def post_claim_migrate_data(
         self, context: Any, instance: Any, migrate_data: Any, claim: Any
     ) -> Any:
-        self.starts.check_arrival(context, instance, claim, self._guard_host)
+        self.incoming.check(context, instance, claim, self._guard_host)
         return super().post_claim_migrate_data(
             context, instance, migrate_data, claim
         )

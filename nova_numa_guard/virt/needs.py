@@ -49,10 +49,7 @@ def pages(instance: Any, topology: Any) -> tuple[guests.PageNeed, ...]:
     """
     if topology is None:
         return ()
-    cells = [
-        guests.GuestCell(cell.id, cell.memory * units.Ki, cell.pagesize)
-        for cell in topology.cells
-    ]
+    cells = _cells(topology)
     needs = guests.page_needs(cells, pools.SMALL_PAGE)
     small = [
         cell
@@ -62,6 +59,18 @@ def pages(instance: Any, topology: Any) -> tuple[guests.PageNeed, ...]:
     if small and is_strict(instance):
         needs += guests.small_needs(small, pools.SMALL_PAGE)
     return needs
+
+
+def huge_pages_of_cells(topology: Any) -> tuple[guests.PageNeed, ...]:
+    """What each cell of an instance needs in huge pages, wherever it was.
+
+    :param topology: nova.objects.InstanceNUMATopology, or None
+    """
+    return tuple(
+        need
+        for cell in (_cells(topology) if topology else ())
+        for need in guests.page_needs([cell], pools.SMALL_PAGE)
+    )
 
 
 def is_strict(instance: Any) -> bool:
@@ -130,3 +139,10 @@ def is_preallocated(instance: Any) -> bool:
             )
         )
     )
+
+
+def _cells(topology: Any) -> list[guests.GuestCell]:
+    return [
+        guests.GuestCell(cell.id, cell.memory * units.Ki, cell.pagesize)
+        for cell in topology.cells
+    ]

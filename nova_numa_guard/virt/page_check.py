@@ -22,6 +22,7 @@ from nova.virt import hardware
 from oslo_log import log as logging
 
 from nova_numa_guard import (
+    anywhere,
     availability,
     conf,
     facts,
@@ -172,6 +173,26 @@ class PageCheck:
             self.arrivals.expect(migration_id, instance.uuid, request.needs)
         finally:
             self.reservations.release(found)
+
+    def rule_out(self, instance: Any, request: answers.Request) -> None:
+        """Refuse an instance for which no node has the pages.
+
+        :param request: what each of its cells needs, of whatever node
+        :raises nova.exception.ComputeResourcesUnavailable: it cannot come
+        """
+        self.arrivals.review(request.host)
+        asked = _Question(self, request.needs)
+        promises = self.reservations.promises
+        figures = asked(promises)
+        if figures is None:
+            return
+        short = anywhere.shortages(
+            instance.uuid, request.needs, promises, figures
+        )
+        if short:
+            outcome = standing.Outcome(standing.Verdict.SHORT, short)
+            found = reservations.Reservation(instance.uuid, outcome, False)
+            self.answers.give(instance, request, asked.check(found))
 
     def figures(
         self,

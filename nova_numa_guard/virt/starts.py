@@ -184,34 +184,6 @@ class Starts:
         with self._launch(instance.uuid):
             yield
 
-    def check_arrival(
-        self, context: Any, instance: Any, claim: Any, host: str
-    ) -> None:
-        """Refuse a guest that would migrate here, live, without its pages.
-
-        It is expected from then on, and may be long in coming.
-
-        :param claim: nova.compute.claims.MoveClaim; aborted if it is refused
-        :raises nova.exception.MigrationPreCheckError: Nova tries another host
-        """
-        terms = self._check.terms(is_restart=False)
-        if terms.is_off:
-            return
-        needed = needs.pages(instance, claim.claimed_numa_topology)
-        if not needed:
-            return
-        try:
-            self._check.expect(
-                instance,
-                answers.Request(context, host, needed, terms),
-                claim.migration.id,
-            )
-        except exception.ComputeResourcesUnavailable as exc:
-            claim.abort()
-            raise exception.MigrationPreCheckError(
-                reason=exc.format_message()
-            ) from exc
-
     def _begin(
         self, path: paths.Path, context: Any, instance: Any, host: str
     ) -> _Start | None:

@@ -115,3 +115,33 @@ class LookAtTest(base.TestCase):
             ['a', 'b'],
             self.look_at(*claims, found=[pool(61), pool(0, node=1)]),
         )
+
+
+class OthersTest(base.TestCase):
+    """What of a host's pages is spoken for by others."""
+
+    def others(self, promises=(), expected=(), claims=()):
+        found = facts.others(
+            'a', promises, figures(expected=tuple(expected), claims=claims)
+        )
+        return [(each.uuid, each.needs) for each in found]
+
+    def test_promised_and_expected(self):
+        few, many = need(1), need(9)
+        self.assertEqual(
+            [('b', (few,)), ('c', (many,))],
+            self.others([promise('b', few)], [promise('c', many)]),
+        )
+
+    def test_its_own_is_not(self):
+        own = promise('a', need(9))
+        self.assertEqual([], self.others([own], [own]))
+
+    def test_who_is_promised_is_not_expected_as_well(self):
+        """Between the check of a migration and its end."""
+        both = promise('b', need(9))
+        self.assertEqual([('b', both.needs)], self.others([both], [both]))
+
+    def test_who_runs_is_not_expected(self):
+        arrived = promise('b', need(9))
+        self.assertEqual([], self.others([], [arrived], [claim('b', need(9))]))

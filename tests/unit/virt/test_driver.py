@@ -36,8 +36,8 @@ from tests.unit.virt import (
     domains,
     records,
     test_floating_cells,
+    test_incoming,
     test_migration,
-    test_starts,
 )
 
 XML = samples.domain_xml((0, 1 << 20, None), (1, 1 << 20, 2048))
@@ -629,7 +629,7 @@ class StartPathsTest(DriverTestCase):
         self.assertEqual([[('_destroy', (self.instance,), {})]], ended)
 
     def test_a_live_migration_that_would_find_no_pages(self):
-        claim = test_starts.Claim(self.instance)
+        claim = test_incoming.Claim(self.instance)
         args = (self.context, self.instance, 'data', claim)
         self.result = 'what Nova says'
         self.assertEqual(
@@ -988,6 +988,19 @@ class LiveMigrationTest(DriverTestCase):
         )
         self.calls.clear()
         return found.dst_cpu_shared_set_info
+
+    def test_one_that_cannot_come_leaves_no_file_here(self):
+        self.useFixture(records.EventRecorder())
+        self.machine.steal(0, 2048, 1)
+        self.assertRaises(
+            exception.MigrationPreCheckError,
+            self.driver.check_can_live_migrate_destination,
+            self.context,
+            samples.instance(samples.guest_cell(64, page_size=2048, node=1)),
+            'source',
+            'dest',
+        )
+        self.assertEqual([], self.calls)
 
     def test_cpus_of_a_floating_guest_that_comes(self):
         floating, affined = (

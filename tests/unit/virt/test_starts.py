@@ -17,7 +17,7 @@ import gc
 import threading
 import time
 
-from nova import exception, objects
+from nova import exception
 from nova.compute import vm_states
 from oslo_utils.fixture import uuidsentinel as uuids
 
@@ -224,7 +224,7 @@ class NoMatterTest(StartsTestCase):
         # Whoever reads is told of.
         (self.machine.root / 'proc/self/mounts').unlink()
 
-    def go_through(self, guest, claim=None):
+    def go_through(self, guest):
         for path in PATHS:
             self.assertEqual((), self.start(path, guest))
             with self.of(path, guest):
@@ -238,8 +238,6 @@ class NoMatterTest(StartsTestCase):
             self.starts.begin(paths.RESTART, self.context, guest, 'this')
             with self.starts.relaunching(guest):
                 self.assertEqual((), self.desk.promises)
-        claim = claim or Claim(guest)
-        self.starts.check_arrival(self.context, guest, claim, 'this')
 
     def test_floating_guests(self):
         self.go_through(samples.instance())
@@ -258,7 +256,7 @@ class NoMatterTest(StartsTestCase):
             uuid = uuids.instance
 
         self.flags(page_check='off', page_check_on_restart='off')
-        self.go_through(Instance(), claim='nor the claim')
+        self.go_through(Instance())
         self.assertEqual(0, self.running.asked)
         self.assertEqual([], self.log.records)
 
@@ -785,62 +783,6 @@ class LetThroughTest(StartsTestCase):
         )
         self.assert_logged('INFO')
         self.assertEqual((0, 0), self.counted())
-
-
-class Claim:
-    """nova.compute.claims.MoveClaim."""
-
-    def __init__(self, guest):
-        self.claimed_numa_topology = getattr(guest, 'numa_topology', None)
-        self.migration = objects.Migration(id=7)
-        self.aborted = 0
-
-    def abort(self):
-        self.aborted += 1
-
-
-class CheckArrivalTest(StartsTestCase):
-    def check(self, guest, claim=None):
-        claim = claim or Claim(guest)
-        try:
-            self.starts.check_arrival(self.context, guest, claim, 'this')
-        finally:
-            self.assertEqual((), self.desk.promises)
-            self.aborted = claim.aborted
-
-    def expected(self):
-        return [each.needs for each in self.host.check.arrivals.expected]
-
-    def test_enough(self):
-        """And from then on it is expected."""
-        self.check(self.fits)
-        self.assertEqual(0, self.aborted)
-        self.assertEqual([(guests.PageNeed(1, 2048, 32),)], self.expected())
-
-    def test_a_shortage_goes_to_another_host(self):
-        """Nova does not give up the claim for us."""
-        exc = self.assertRaises(
-            exception.MigrationPreCheckError, self.check, self.short
-        )
-        self.assertIn(LACKS, str(exc))
-        self.assertIs(exception.MigrationPreCheckError, type(exc))
-        self.assertEqual(1, self.aborted)
-        self.assertEqual([], self.expected())
-
-    def test_the_pages_are_those_of_the_claim(self):
-        self.check(self.short, Claim(self.fits))
-        self.assertRaises(
-            exception.MigrationPreCheckError,
-            self.check,
-            self.fits,
-            Claim(self.short),
-        )
-
-    def test_in_warn_mode_it_may_come(self):
-        self.flags(page_check='warn')
-        self.check(self.short)
-        self.assertEqual(0, self.aborted)
-        self.assertEqual(1, len(self.log.at('WARNING')))
 
 
 class BrokenTest(StartsTestCase):
