@@ -996,7 +996,10 @@ class LiveMigrationTest(DriverTestCase):
             exception.MigrationPreCheckError,
             self.driver.check_can_live_migrate_destination,
             self.context,
-            samples.instance(samples.guest_cell(64, page_size=2048, node=1)),
+            samples.instance(
+                samples.guest_cell(64, page_size=2048, node=1),
+                vm_state='active',
+            ),
             'source',
             'dest',
         )
