@@ -12,14 +12,17 @@
 
 """Live migration between hosts with the guard, without it, and leaving it."""
 
+import pathlib
 import time
 
 from lxml import etree
 from nova import objects
+import nova.conf
 
 from nova_numa_guard import sets
 from tests.functional import base, qemu
 
+CONF = nova.conf.CONF
 STOCK = 'libvirt.LibvirtDriver'
 REALTIME = {
     **base.PINNED,
@@ -256,6 +259,33 @@ class ComingTest(LiveMigrationCase):
         self.assertIn(f'{self.SHORT}available 300', details)
         # It has come, and is one of those that run.
         self.boot(self.flavor(memory_mb=600, **base.HUGE), host='host2')
+
+
+class RefusedTest(LiveMigrationCase):
+    def test_the_cell_that_nova_has_claimed_has_no_pages(self):
+        """The other has. Nothing is left of it on the destination."""
+        self.flags(accounting=False, group='numa_guard')
+        self.start('host1')
+        self.start('host2')
+        server = self.boot(self.flavor(**base.HUGE), host='host1')
+        self.kernels['host2'].set_pool(0, 2048, total=1024, free=100)
+        [] = self.live_migrate(server, 'host2', status='error')
+        self.assertEqual('host1', self.host_of(server))
+        [(host, details)] = self.events(server)
+        self.assertEqual('host2', host)
+        self.assertIn('node 0: needed 512, available 100', details)
+        node = objects.ComputeNode.get_by_host_and_nodename(
+            self.admin_context, 'host2', 'host2'
+        )
+        for cell in objects.NUMATopology.obj_from_db_obj(
+            node.numa_topology
+        ).cells:
+            self.assertEqual(0, cell.memory_usage)
+        check = self.computes['host2'].driver.page_check
+        self.assertEqual((), check.arrivals.expected)
+        self.assertEqual(
+            [], list(pathlib.Path(CONF.instances_path).glob('tmp*'))
+        )
 
 
 class CellsTest(LiveMigrationCase):
