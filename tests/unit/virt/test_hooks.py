@@ -23,6 +23,8 @@ import inspect
 import pathlib
 import re
 
+import fixtures
+import libvirt
 import nova
 from nova import exception, objects, rpc
 from nova.compute import claims, manager, resource_tracker
@@ -255,6 +257,16 @@ LIBVIRT_FILE = 'virt/libvirt/driver.py'
 
 class ModulesTest(HooksTestCase):
     """Modules, functions, classes, constants and options that we name."""
+
+    def setUp(self):
+        super().setUp()
+        if libvirt_host.libvirt is None:
+            # Nova before 2026.1 imports it when it first makes a Host.
+            self.useFixture(
+                fixtures.MonkeyPatch(
+                    f'{libvirt_host.__name__}.libvirt', libvirt
+                )
+            )
 
     def resolve(self, use, found):
         """What is named; it goes no further than Nova's objects."""
