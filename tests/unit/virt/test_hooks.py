@@ -23,8 +23,6 @@ import inspect
 import pathlib
 import re
 
-import fixtures
-import libvirt
 import nova
 from nova import exception, objects, rpc
 from nova.compute import claims, manager, resource_tracker
@@ -44,6 +42,7 @@ from nova.virt.libvirt import host as libvirt_host
 from nova_numa_guard import installed
 from nova_numa_guard.virt import driver
 from tests.unit import base, sources
+from tests.unit.virt import domains
 
 LIBVIRT = nova_driver.LibvirtDriver
 DRIVER = sources.PACKAGE / 'virt' / 'driver.py'
@@ -260,13 +259,7 @@ class ModulesTest(HooksTestCase):
 
     def setUp(self):
         super().setUp()
-        if libvirt_host.libvirt is None:
-            # Nova before 2026.1 imports it when it first makes a Host.
-            self.useFixture(
-                fixtures.MonkeyPatch(
-                    f'{libvirt_host.__name__}.libvirt', libvirt
-                )
-            )
+        self.useFixture(domains.Library())
 
     def resolve(self, use, found):
         """What is named; it goes no further than Nova's objects."""
