@@ -19,7 +19,7 @@ file may serve both.
 
 from oslo_config import cfg
 
-from nova_numa_guard.conf import compute, isolation, metrics, scheduler
+from nova_numa_guard.conf import compute, isolation, metrics, scheduler, series
 from nova_numa_guard.conf.live import LiveOption
 
 __all__ = [
@@ -42,7 +42,7 @@ Options of nova-numa-guard, which keeps guests without a NUMA topology
 )
 
 OPTS: list[cfg.Opt] = (
-    isolation.OPTS + scheduler.OPTS + compute.OPTS + metrics.OPTS
+    isolation.OPTS + scheduler.OPTS + compute.OPTS + metrics.OPTS + series.OPTS
 )
 
 

@@ -20,7 +20,7 @@ import nova.conf
 from nova.scheduler import filters, utils
 from oslo_log import log as logging
 
-from nova_numa_guard import conf, isolation
+from nova_numa_guard import conf, installed, isolation
 from nova_numa_guard.scheduler import judgement
 
 CONF = nova.conf.CONF
@@ -43,6 +43,8 @@ class NUMAGuardFilter(filters.BaseHostFilter):
 
     def __init__(self) -> None:
         super().__init__()
+        # A filter that fails would leave no host to any guest.
+        installed.warn('kinds may be told apart wrongly, or not at all')
         self._judge = judgement.Judge()
         LOG.info(
             'NUMA guard: isolation is %s, isolation_mode %s',

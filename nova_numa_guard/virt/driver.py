@@ -26,6 +26,7 @@ from oslo_log import log as logging
 
 from nova_numa_guard import (
     conf,
+    installed,
     metrics,
     pools,
     refusals,
@@ -60,6 +61,7 @@ class NUMAGuardDriver(driver.LibvirtDriver):
     """``compute_driver = numa_guard.NUMAGuardDriver``."""
 
     def __init__(self, virtapi: Any, read_only: bool = False) -> None:
+        installed.check(CONF)
         super().__init__(virtapi, read_only)
         kernel, refused = pools.Kernel(), refusals.Refusals()
         running = claims.Claims(self._host)

@@ -227,6 +227,16 @@ class GuardTestCase(base.ServersTestBase):
             self.assertLess(time.monotonic(), deadline, found)
             time.sleep(0.05)
 
+    def attach(self, server, volume):
+        """Attach a volume to a server."""
+        self.api.post_server_volume(
+            server['id'], {'volumeAttachment': {'volumeId': volume}}
+        )
+        self._wait_for_volume_attach(server['id'], volume)
+        self.notifier.wait_for_versioned_notifications(
+            'instance.volume_attach.end'
+        )
+
     def gone(self, *servers, seconds=240):
         """Delete servers, and wait until they are no more."""
         for server in servers:

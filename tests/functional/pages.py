@@ -50,7 +50,7 @@ class PagesTestCase(base.GuardTestCase):
             flavor_id=self.huge,
             networks=[{'port': self.neutron.port_1['id']}],
         )
-        self._attach_volume(server, self.cinder.IMAGE_BACKED_VOL)
+        self.attach(server, self.cinder.IMAGE_BACKED_VOL)
         # The fake makes no disk.
         folder = pathlib.Path(CONF.instances_path, server['id'])
         folder.mkdir(exist_ok=True)

@@ -235,7 +235,7 @@ class LateCheckTest(base.GuardTestCase):
         """The other host may be cut off only, and the guest runs."""
         self.start_host('host2', base.pages(8192, huge=512))
         self.boot(self.affined_flavor, host='host2')
-        self._attach_volume(self.floating, self.cinder.IMAGE_BACKED_VOL)
+        self.attach(self.floating, self.cinder.IMAGE_BACKED_VOL)
         volumes = self.cinder.attachment_ids_for_instance(self.floating['id'])
         self.take_down('host1')
         self._evacuate_server(

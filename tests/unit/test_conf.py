@@ -41,6 +41,7 @@ DEFAULTS = {
     'metrics_port': 0,
     'metrics_address': '127.0.0.1',
     'metrics_textfile': '',
+    'unsupported_nova': 'refuse',
 }
 WORDS = {
     'isolation': ('none', 'host', 'cell'),
@@ -52,6 +53,7 @@ WORDS = {
     'small_page_policy': ('auto', 'preferred', 'local', 'strict'),
     'page_check': ('enforce', 'warn', 'off'),
     'page_check_on_restart': ('enforce', 'warn', 'off'),
+    'unsupported_nova': ('refuse', 'warn'),
 }
 MUTABLE = {
     'isolation_mode',

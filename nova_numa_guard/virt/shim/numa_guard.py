@@ -12,6 +12,14 @@
 
 """Imported as nova.virt.numa_guard; see nova_numa_guard.virt.plugin."""
 
-from nova_numa_guard.virt.driver import NUMAGuardDriver
+from nova_numa_guard import installed
+
+try:
+    from nova_numa_guard.virt.driver import NUMAGuardDriver
+except (ImportError, AttributeError) as exc:
+    # Nova would log a traceback of the first, and end with one of the second,
+    # which is what a constant leaves that is no more.
+    installed.explain(exc)
+    raise
 
 __all__ = ['NUMAGuardDriver']

@@ -14,7 +14,9 @@
 
 import threading
 
+import fixtures
 import libvirt
+from nova.virt.libvirt import host as libvirt_host
 
 from tests.unit import samples
 
@@ -28,6 +30,18 @@ def error(err):
     exc = libvirt.libvirtError('libvirt fails')
     exc.err = err
     return exc
+
+
+class Library(fixtures.Fixture):
+    """libvirt, as Nova has it once it has made its driver.
+
+    Before 2026.2 it imports it only then.
+    """
+
+    def _setUp(self):
+        if libvirt_host.libvirt is None:
+            name = f'{libvirt_host.__name__}.libvirt'
+            self.useFixture(fixtures.MonkeyPatch(name, libvirt))
 
 
 class Guest:

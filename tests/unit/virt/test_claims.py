@@ -32,6 +32,7 @@ GONE, BROKEN, LONG = domains.GONE, domains.BROKEN, domains.LONG
 class ClaimsTestCase(base.TestCase):
     def setUp(self):
         super().setUp()
+        self.useFixture(domains.Library())
         self.host = domains.Host()
         self.addCleanup(self.host.answers.set)
         self.claims = claims.Claims(self.host, LONG)

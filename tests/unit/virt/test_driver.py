@@ -12,14 +12,12 @@
 
 """The overrides of Nova's libvirt driver."""
 
-import inspect
 import types
 
 import fixtures
 from lxml import etree
 from nova import exception, objects
 from nova.compute import task_states
-from nova.virt.libvirt import driver as nova_driver
 from oslo_config import cfg
 
 from nova_numa_guard import (
@@ -36,6 +34,7 @@ from tests.unit.virt import (
     domains,
     records,
     test_floating_cells,
+    test_hooks,
     test_incoming,
     test_migration,
 )
@@ -44,86 +43,6 @@ XML = samples.domain_xml((0, 1 << 20, None), (1, 1 << 20, 2048))
 
 
 LIBVIRT = 'nova.virt.libvirt.driver.LibvirtDriver'
-
-
-def overrides():
-    """What the guard's driver has of its own, by name."""
-    return {
-        name: function
-        for name, function in vars(driver.NUMAGuardDriver).items()
-        if inspect.isfunction(function)
-    }
-
-
-class SignatureTest(base.TestCase):
-    """Nova calls what we override, in the way that we expect."""
-
-    def test_every_override_is_a_method_of_novas(self):
-        self.assertEqual(
-            {
-                '__init__',
-                'init_host',
-                'spawn',
-                'rebuild',
-                '_hard_reboot',
-                'reboot',
-                'resume',
-                'resume_state_on_host_boot',
-                'rescue',
-                'unrescue',
-                'snapshot',
-                '_suspend_guest_for_snapshot',
-                '_resume_guest_after_snapshot',
-                '_destroy',
-                'check_can_live_migrate_destination',
-                'post_claim_migrate_data',
-                'post_live_migration_at_destination',
-                '_create_guest',
-                '_get_guest_xml',
-                '_live_migration_operation',
-                'get_available_resource',
-            },
-            set(overrides()),
-        )
-        for name in overrides():
-            self.assertIn(name, vars(nova_driver.LibvirtDriver), name)
-
-    def test_every_override_takes_what_novas_takes(self):
-        """By position and by name, in full and without the defaults."""
-        for name, ours in overrides().items():
-            nova = inspect.signature(vars(nova_driver.LibvirtDriver)[name])
-            ours = inspect.signature(ours)
-            full = list(nova.parameters)
-            needed = [
-                parameter.name
-                for parameter in nova.parameters.values()
-                if parameter.default is parameter.empty
-            ]
-            for names in (full, needed):
-                ours.bind(*names)
-                ours.bind(names[0], **dict.fromkeys(names[1:]))
-
-    def test_what_we_name_is_where_nova_has_it(self):
-        for name, ours in overrides().items():
-            nova = vars(nova_driver.LibvirtDriver)[name]
-            named = [
-                parameter.name
-                for parameter in inspect.signature(ours).parameters.values()
-                if parameter.kind is parameter.POSITIONAL_OR_KEYWORD
-            ]
-            theirs = list(inspect.signature(nova).parameters)
-            self.assertEqual(theirs[: len(named)], named, name)
-
-    def test_defaults_are_novas(self):
-        for name, ours in overrides().items():
-            theirs = inspect.signature(
-                vars(nova_driver.LibvirtDriver)[name]
-            ).parameters
-            for parameter in inspect.signature(ours).parameters.values():
-                if parameter.default is not parameter.empty:
-                    self.assertEqual(
-                        theirs[parameter.name].default, parameter.default
-                    )
 
 
 class DriverTestCase(base.TestCase):
@@ -152,7 +71,7 @@ class DriverTestCase(base.TestCase):
         self.useFixture(
             fixtures.MonkeyPatch(f'{LIBVIRT}._host', domains.Host())
         )
-        for name in overrides():
+        for name in test_hooks.overrides():
             self.useFixture(
                 fixtures.MonkeyPatch(f'{LIBVIRT}.{name}', self.stock(name))
             )
