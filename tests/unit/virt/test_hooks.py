@@ -77,7 +77,10 @@ OURS = {
     'claim.name': 'virt/truth.py',
     'claim.uuid': 'virt/',
     'guest.kind': 'virt/',
-    'migration.StockGuest': 'virt/driver.py',
+    'migration.MigratingGuest': 'virt/driver.py',
+    'migration.of_guest': 'virt/driver.py',
+    'migration.written_at': 'virt/driver.py',
+    'migration.written_here': 'virt/',
     'page.page_size': 'virt/truth.py',
 }
 # Modules that know Nova; the others have names of their own.
@@ -114,9 +117,11 @@ class OverridesTest(HooksTestCase):
             '_live_migration_operation',
             '_resume_guest_after_snapshot',
             '_suspend_guest_for_snapshot',
+            'check_can_live_migrate_destination',
             'get_available_resource',
             'init_host',
             'post_claim_migrate_data',
+            'post_live_migration_at_destination',
             'reboot',
             'rebuild',
             'rescue',
