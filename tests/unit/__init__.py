@@ -16,3 +16,6 @@ import os
 # imported. The tests start threads, which would be green ones then, and some
 # never give way. What is to run on eventlet has a process of its own.
 os.environ.setdefault('OS_NOVA_DISABLE_EVENTLET_PATCHING', 'true')
+
+# Before anything has Nova choose eventlet for its services: it cannot go back.
+import nova.api.openstack  # noqa: F401
