@@ -67,6 +67,17 @@ def pages(small_mib, huge=0, giant=0):
     }
 
 
+def show_pools(kernel, info):
+    """Let a kernel's files show the huge pages that a fake libvirt shows."""
+    for cell in info.numa_topology.cells:
+        for page in cell.mempages:
+            if page.size > 4:
+                kernel.set_pool(
+                    cell.id, page.size, total=page.total, free=page.total
+                )
+                kernel.set_bound(page.size)
+
+
 def cells_of(floating):
     """The cells that floating_cells names."""
     return sets.parse(floating) if floating else frozenset()
@@ -151,13 +162,7 @@ class GuardTestCase(base.ServersTestBase):
         self.flags(group='numa_guard', floating_cells=floating)
         self.flags(compute_driver=driver)
         kernel = self.useFixture(fixture.KernelFixture())
-        for cell in info.numa_topology.cells:
-            for page in cell.mempages:
-                if page.size > 4:
-                    kernel.set_pool(
-                        cell.id, page.size, total=page.total, free=page.total
-                    )
-                    kernel.set_bound(page.size)
+        show_pools(kernel, info)
         self.kernels[name] = kernel
         self.followed[name] = qemu.Kernel(kernel.kernel)
         self.start_compute(hostname=name, host_info=info, pci_info=pci_info)

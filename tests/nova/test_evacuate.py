@@ -10,18 +10,12 @@
 # License for the specific language governing permissions and limitations
 # under the License.
 
-"""Nova's own tests of NUMA live migration, of guests without <memory>.
+"""Nova's own functional tests of evacuations, with the guard."""
 
-Nova fails to migrate those by itself. The check of pages is off, because
-these tests know nothing of the kernel's files.
-"""
+from nova.tests.functional.libvirt import test_evacuate
 
-from nova.tests.functional.libvirt import test_numa_live_migration
-
-from tests.functional import stock
+from tests.nova import guarded
 
 
 def load_tests(loader, tests, pattern):
-    return stock.suite_of(
-        test_numa_live_migration, loader, __name__, page_check='off'
-    )
+    return guarded.suite_of(test_evacuate, loader, __name__)
