@@ -21,7 +21,6 @@ from typing import Any
 from nova import exception
 from nova.compute import task_states
 import nova.conf
-from nova.virt.libvirt import driver
 from oslo_log import log as logging
 
 from nova_numa_guard import (
@@ -31,7 +30,6 @@ from nova_numa_guard import (
     pools,
     refusals,
     reservations,
-    writing,
 )
 from nova_numa_guard.virt import (
     answers,
@@ -40,10 +38,11 @@ from nova_numa_guard.virt import (
     delivery,
     floating_cells,
     gauges,
+    guest_xml,
     host_guests,
     incoming,
     late_check,
-    migration,
+    live_migration,
     page_check,
     paths,
     refusal,
@@ -57,7 +56,7 @@ LOG = logging.getLogger(__name__)
 conf.register_opts(CONF)
 
 
-class NUMAGuardDriver(driver.LibvirtDriver):
+class NUMAGuardDriver(live_migration.LiveMigration):
     """``compute_driver = numa_guard.NUMAGuardDriver``."""
 
     def __init__(self, virtapi: Any, read_only: bool = False) -> None:
@@ -258,72 +257,13 @@ class NUMAGuardDriver(driver.LibvirtDriver):
         self.floating_cells.verify(instance, guest)
         return guest
 
-    def check_can_live_migrate_destination(
-        self, context: Any, instance: Any, *args: Any, **kwargs: Any
-    ) -> Any:
-        # Before it leaves a file for the source to look at.
-        self.incoming.rule_out(context, instance, self._guard_host)
-        data = super().check_can_live_migrate_destination(
-            context, instance, *args, **kwargs
-        )
-        confined = self.floating_cells.confinement
-        if confined and instance.numa_topology is None:
-            # A source without the guard knows of CPUs only.
-            data.dst_cpu_shared_set_info = set(confined.cpus)
-        return data
-
-    def post_claim_migrate_data(
-        self, context: Any, instance: Any, migrate_data: Any, claim: Any
-    ) -> Any:
-        self.incoming.check(context, instance, claim, self._guard_host)
-        return super().post_claim_migrate_data(
-            context, instance, migrate_data, claim
-        )
-
-    def post_live_migration_at_destination(
-        self, context: Any, instance: Any, *args: Any, **kwargs: Any
-    ) -> None:
-        super().post_live_migration_at_destination(
-            context, instance, *args, **kwargs
-        )
-        self.floating_cells.verify_arrival(instance, self._host)
-
     def _get_guest_xml(
         self, context: Any, instance: Any, *args: Any, **kwargs: Any
     ) -> str:
-        xml: str = super()._get_guest_xml(context, instance, *args, **kwargs)
-        try:
-            here = migration.written_here(self.floating_cells.confinement)
-            xml = writing.apply(xml, migration.of_guest(here, instance))
-        except ValueError as exc:
-            LOG.warning(
-                'The <numatune> stays as Nova wrote it: %s',
-                exc,
-                instance=instance,
-            )
-        return xml
-
-    def _live_migration_operation(
-        self,
-        context: Any,
-        instance: Any,
-        dest: str,
-        block_migration: Any,
-        migrate_data: Any,
-        guest: Any,
-        *args: Any,
-        **kwargs: Any,
-    ) -> None:
-        written = migration.written_at(context, dest, instance)
-        super()._live_migration_operation(
-            context,
+        return guest_xml.write(
+            super()._get_guest_xml(context, instance, *args, **kwargs),
+            guest_xml.here(self.floating_cells.confinement),
             instance,
-            dest,
-            block_migration,
-            migrate_data,
-            migration.MigratingGuest(guest, instance, written),
-            *args,
-            **kwargs,
         )
 
     def get_available_resource(self, nodename: str) -> dict[str, Any]:

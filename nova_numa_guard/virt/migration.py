@@ -14,18 +14,10 @@
 what the destination writes itself.
 """
 
-import dataclasses
 from typing import Any
 
-from nova import objects
-import nova.conf
-from oslo_log import log as logging
-
-from nova_numa_guard import confinement, report, tuning, writing
-from nova_numa_guard.virt import needs
-
-CONF = nova.conf.CONF
-LOG = logging.getLogger(__name__)
+from nova_numa_guard import writing
+from nova_numa_guard.virt import guest_xml
 
 
 class MigratingGuest:
@@ -65,60 +57,9 @@ class MigratingGuest:
         **kwargs: Any,
     ) -> Any:
         if destination_xml is not None:
-            destination_xml = writing.apply(
-                destination_xml, of_guest(self._written, self._instance)
+            destination_xml = guest_xml.write(
+                destination_xml, self._written, self._instance
             )
         return self._guest.migrate(
             *args, destination_xml=destination_xml, **kwargs
         )
-
-
-def written_here(
-    confined: confinement.Confinement | None,
-) -> writing.Writing:
-    """How this host writes the XML of its guests.
-
-    :param confined: of its floating guests
-    """
-    options = CONF.numa_guard
-    return writing.Writing(
-        tuning.SmallPagePolicy(options.small_page_policy)
-        if options.numatune == 'guard'
-        else None,
-        confined,
-    )
-
-
-def of_guest(written: writing.Writing, instance: Any) -> writing.Writing:
-    """How a host writes the XML of one guest: its flavor has a say in it."""
-    if written.small_pages is None:
-        return written
-    policy = needs.flavor_policy(instance) or written.small_pages
-    return dataclasses.replace(written, small_pages=policy)
-
-
-def written_at(context: Any, host: str, instance: Any) -> writing.Writing:
-    """How another host writes the XML of its guests, by its last report.
-
-    Without one, as Nova does: so that any host can migrate the guest on.
-
-    :param host: the name of the compute host
-    :param instance: that goes there
-    """
-    try:
-        node = objects.ComputeNode.get_first_node_by_host_for_old_compat(
-            context.elevated(), host
-        )
-        found = report.decode((node.stats or {}).get(report.STATS_KEY))
-    except Exception as exc:
-        # The guest can go there all the same.
-        LOG.warning(
-            'It is not known if host %s runs the guard, so that the guest '
-            'gets the <numatune> of Nova there until its next hard reboot: '
-            '%r',
-            host,
-            exc,
-            instance=instance,
-        )
-        return writing.STOCK
-    return found.written if found else writing.STOCK

@@ -36,9 +36,9 @@ from nova_numa_guard.virt import (
     claims,
     complaints,
     floating_cells,
+    guest_xml,
     host_guests,
     late_check,
-    migration,
     truth,
 )
 
@@ -189,7 +189,7 @@ class Reporter:
             floating_cells=cells,
             headroom=headroom,
             refused=self._current(headroom),
-            written=migration.written_here(self._cells.confinement),
+            written=guest_xml.here(self._cells.confinement),
         )
 
     def _current(

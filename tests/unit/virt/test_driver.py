@@ -804,11 +804,11 @@ class LiveMigrationTest(DriverTestCase):
         self.there = writing.Writing(tuning.SmallPagePolicy.STRICT)
         self.useFixture(
             fixtures.MonkeyPatch(
-                'nova_numa_guard.virt.migration.written_at', self.written_at
+                'nova_numa_guard.virt.guest_xml.there', self.written_there
             )
         )
 
-    def written_at(self, context, host, instance):
+    def written_there(self, context, host, instance):
         self.assertIs(self.context, context)
         self.assertEqual('dest', host)
         return self.there

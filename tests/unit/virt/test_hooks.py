@@ -20,6 +20,7 @@ function is handed, is in KINDS. A Nova that has changed fails here by name.
 import ast
 import importlib
 import inspect
+import itertools
 import pathlib
 import re
 
@@ -40,12 +41,15 @@ from nova.virt.libvirt import guest as libvirt_guest
 from nova.virt.libvirt import host as libvirt_host
 
 from nova_numa_guard import installed
-from nova_numa_guard.virt import driver
+from nova_numa_guard.virt import driver, live_migration
 from tests.unit import base, sources
 from tests.unit.virt import domains
 
 LIBVIRT = nova_driver.LibvirtDriver
-DRIVER = sources.PACKAGE / 'virt' / 'driver.py'
+DRIVER = [
+    sources.PACKAGE / 'virt' / name
+    for name in ('driver.py', 'live_migration.py')
+]
 
 # What Nova hands us, by the name that it has in our functions. Of several the
 # attribute has to be one of any.
@@ -55,6 +59,7 @@ KINDS = {
     'cell': [objects.NUMACell, objects.InstanceNUMACell],
     'claim': [claims.MoveClaim],
     'context': [nova.context.RequestContext, objects.MigrationContext],
+    'data': [objects.LibvirtLiveMigrateData],
     'flavor': [objects.Flavor],
     'guest': [libvirt_guest.Guest],
     'host_state': [host_manager.HostState],
@@ -77,10 +82,7 @@ OURS = {
     'claim.name': 'virt/truth.py',
     'claim.uuid': 'virt/',
     'guest.kind': 'virt/',
-    'migration.MigratingGuest': 'virt/driver.py',
-    'migration.of_guest': 'virt/driver.py',
-    'migration.written_at': 'virt/driver.py',
-    'migration.written_here': 'virt/',
+    'migration.MigratingGuest': 'virt/live_migration.py',
     'page.page_size': 'virt/truth.py',
 }
 # Modules that know Nova; the others have names of their own.
@@ -91,7 +93,8 @@ def overrides():
     """What the guard's driver has of its own, by name."""
     return {
         name: function
-        for name, function in vars(driver.NUMAGuardDriver).items()
+        for each in (driver.NUMAGuardDriver, live_migration.LiveMigration)
+        for name, function in vars(each).items()
         if inspect.isfunction(function)
     }
 
@@ -405,7 +408,7 @@ class DriverTest(HooksTestCase):
         set_there = sources.assigned(LIBVIRT.__init__) | sources.assigned(
             base_driver.ComputeDriver.__init__
         )
-        for use in sources.uses(DRIVER):
+        for use in itertools.chain.from_iterable(map(sources.uses, DRIVER)):
             name = use.attributes[0] if use.attributes else ''
             if use.root not in ('self', 'super()') or (
                 use.root == 'self' and name in own
