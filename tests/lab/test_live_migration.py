@@ -56,35 +56,35 @@ class LiveMigrationTest(base.LabTestCase):
 
     def test_a_destination_whose_pages_were_taken(self) -> None:
         """It is refused before QEMU is started there, and may come later."""
-        server = self.start_huge()
-        pid = self.host(base.FIRST).qemu_pid(server.domain)
-        let_go = self.outsider(leave=LEFT, host=base.SECOND)
-        stays = self.live_migrate(server)
+        server = self.start_huge(base.SECOND)
+        pid = self.host(base.SECOND).qemu_pid(server.domain)
+        let_go = self.outsider(leave=LEFT, host=base.FIRST)
+        stays = self.move_to_first(server)
         self.assertEqual('ACTIVE', stays.status, stays.fault)
-        self.assertEqual(base.FIRST, stays.host)
-        self.assertEqual(pid, self.host(base.FIRST).qemu_pid(server.domain))
+        self.assertEqual(base.SECOND, stays.host)
+        self.assertEqual(pid, self.host(base.SECOND).qemu_pid(server.domain))
         self.assert_huge(stays, guarded=True)
-        self.assertEqual([], self.traces(stays, base.SECOND))
+        self.assertEqual([], self.traces(stays, base.FIRST))
         (event,) = self.refusals(stays, base.PAGE_CHECK)
         self.assertEqual(
-            ('live-migration', base.SECOND), (event.action, event.host)
+            ('live-migration', base.FIRST), (event.action, event.host)
         )
         self.assertIn(
             f'needed {shared.PAGES}, available {LEFT}', event.details
         )
         self.assert_migrations(server, 'error')
         let_go()
-        moved = self.live_migrate(server)
-        self.assertEqual(base.SECOND, moved.host)
+        moved = self.move_to_first(server)
+        self.assertEqual(base.FIRST, moved.host)
         self.assert_huge(moved, guarded=True)
         # The source has things to do when the server is active already.
         self.assert_migrations(server, 'completed', 'error')
 
-    def live_migrate(self, server: client.Server) -> client.Server:
+    def move_to_first(self, server: client.Server) -> client.Server:
         return self.client.act(
             server.uuid,
             'os-migrateLive',
-            {'host': base.SECOND, 'block_migration': 'auto'},
+            {'host': base.FIRST, 'block_migration': 'auto'},
         )
 
     def assert_migrations(self, server: client.Server, *status: str) -> None:
@@ -94,8 +94,8 @@ class LiveMigrationTest(base.LabTestCase):
         processes.poll(lambda: found() == [*status], 60)
         self.assertEqual([*status], found())
 
-    def start_huge(self) -> client.Server:
-        server = self.boot(self.lab.huge_pinned, host=base.FIRST)
+    def start_huge(self, host: str = base.FIRST) -> client.Server:
+        server = self.boot(self.lab.huge_pinned, host=host)
         self.assert_huge(server, guarded=True)
         return server
 
