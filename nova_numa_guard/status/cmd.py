@@ -22,26 +22,46 @@ It only reads. Its exit codes are those of every ``…-status upgrade check``:
 ====  =======================================================================
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from importlib import metadata
+import itertools
 import sys
 import textwrap
 from typing import Any
 
 import nova.conf.compute
+import nova.conf.database
 import nova.conf.libvirt
 import nova.conf.paths
+import nova.conf.scheduler
 from oslo_config import cfg
 from oslo_upgradecheck import upgradecheck
 
 from nova_numa_guard import conf as guard_conf
-from nova_numa_guard.status import checks, driver, guests, options, starts
+from nova_numa_guard.status import checks, roles
 
 PROG = 'nova-numa-guard-status'
 UNDONE = 255
 
 # The columns of a table that is 80 wide.
 _WIDTH = 76
+
+# Whose options are looked at, beside the guard's.
+_NOVAS = (
+    nova.conf.compute,
+    nova.conf.database,
+    nova.conf.libvirt,
+    nova.conf.paths,
+    nova.conf.scheduler,
+)
+
+# What each service reads if it is not told. Some distributions keep the
+# compute_driver in a file of nova-compute's.
+_PROGS = {
+    roles.Role.API: 'nova-api',
+    roles.Role.SCHEDULER: 'nova-scheduler',
+    roles.Role.COMPUTE: 'nova-compute',
+}
 
 
 class Commands(upgradecheck.UpgradeCommands):
@@ -98,18 +118,17 @@ def main(argv: list[str] | None = None) -> int:
     """
     conf = cfg.ConfigOpts()
     guard_conf.register_opts(conf)
-    for module in (nova.conf.compute, nova.conf.libvirt, nova.conf.paths):
+    for module in _NOVAS:
         module.register_opts(conf)
     commands = Commands(conf)
     conf.register_cli_opt(
         cfg.SubCommandOpt('command', handler=_parsers(commands))
     )
-    # What nova-compute reads if it is not told: the checks are about it, and
-    # some distributions keep its compute_driver in a file of its own.
-    names = {'project': 'nova', 'prog': 'nova-compute'}
+    words = sys.argv[1:] if argv is None else argv
+    names = {'project': 'nova', 'prog': _PROGS[_role(words)]}
     try:
         conf(
-            sys.argv[1:] if argv is None else argv,
+            words,
             project='nova',
             prog=PROG,
             version=metadata.version('nova-numa-guard'),
@@ -129,13 +148,26 @@ def main(argv: list[str] | None = None) -> int:
 
 def _checks(conf: cfg.ConfigOpts) -> list[checks.Check]:
     """The checks that were asked for."""
-    if conf.command.leaving:
-        return [
-            options.OptionsCheck(conf),
-            starts.StartsCheck(conf),
-            guests.GuestsCheck(conf, conf.command.uri),
-        ]
-    return [options.OptionsCheck(conf), driver.DriverCheck()]
+    command = conf.command
+    if command.leaving:
+        return roles.leaving(conf, command.uri)
+    wanted = [roles.Role(each) for each in command.role or ()]
+    return roles.of(conf, wanted or roles.found(conf), command.uri)
+
+
+def _role(words: Sequence[str]) -> roles.Role:
+    """The role that was asked for, before the words are read.
+
+    Which files are read depends on it: a compute's, if it is several or none.
+    """
+    asked = {
+        role
+        for role in roles.Role
+        for before, word in itertools.pairwise((*words, ''))
+        if f'--role={role.value}' in {before, word}
+        or (before, word) == ('--role', role.value)
+    }
+    return asked.pop() if len(asked) == 1 else roles.Role.COMPUTE
 
 
 def _parsers(commands: Commands) -> Callable[[Any], None]:
@@ -158,9 +190,18 @@ def _parsers(commands: Commands) -> Callable[[Any], None]:
             'driver, and name the servers that are in the way',
         )
         upgrade.add_argument(
+            '--role',
+            action='append',
+            choices=[role.value for role in roles.Role],
+            help='check what is of this service of Nova; may be given '
+            'several times. Without it, what the configuration shows: a '
+            'compute has a compute_driver, nova-api and nova-scheduler have '
+            'an [api_database] connection',
+        )
+        upgrade.add_argument(
             '--uri',
             default='',
-            help='where libvirt is, for --leaving; without it, where '
+            help='where libvirt is, for a compute; without it, where '
             "nova-compute's configuration says",
         )
         upgrade.set_defaults(action_fn=commands.check)

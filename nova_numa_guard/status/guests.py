@@ -19,12 +19,7 @@ from oslo_config import cfg
 from oslo_upgradecheck import upgradecheck
 
 from nova_numa_guard import leaving
-from nova_numa_guard.status import advice, checks, domains, stage
-
-# By [libvirt] virt_type, where [libvirt] connection_uri says nothing: as
-# Nova's driver has it.
-_URIS = {'lxc': 'lxc:///', 'parallels': 'parallels:///system'}
-_URI = 'qemu:///system'
+from nova_numa_guard.status import advice, checks, domains, host, stage
 
 
 class GuestsCheck:
@@ -41,12 +36,7 @@ class GuestsCheck:
         self._uri = uri
 
     def run(self) -> upgradecheck.Result:
-        libvirt_conf = self._conf.libvirt
-        uri = (
-            self._uri
-            or libvirt_conf.connection_uri
-            or _URIS.get(libvirt_conf.virt_type, _URI)
-        )
+        uri = host.uri_of(self._conf, self._uri)
         instances = pathlib.Path(self._conf.instances_path)
         try:
             connection = domains.open_read_only(uri)

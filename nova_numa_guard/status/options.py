@@ -12,10 +12,13 @@
 
 """Whether the options of [numa_guard] have values that a service takes."""
 
+from typing import Any
+
 from oslo_config import cfg
 from oslo_upgradecheck import upgradecheck
 
 from nova_numa_guard import conf as guard_conf
+from nova_numa_guard.status import checks
 
 Code, Result = upgradecheck.Code, upgradecheck.Result
 
@@ -48,3 +51,14 @@ class OptionsCheck:
                 'the word "upgrade".',
             )
         return Result(Code.SUCCESS)
+
+
+def value(conf: cfg.ConfigOpts, name: str) -> Any:
+    """An option of [numa_guard], for a check that depends on it.
+
+    :raises CannotCheckError: its value is none that it may have
+    """
+    try:
+        return conf.numa_guard[name]
+    except ValueError as exc:
+        raise checks.CannotCheckError(f'[numa_guard] {name}: {exc}') from exc

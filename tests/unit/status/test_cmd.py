@@ -23,15 +23,16 @@ import fixtures
 import libvirt
 import os_vif
 
-from nova_numa_guard.status import cmd
+from nova_numa_guard.status import checks, cmd
 from tests.unit import base
 from tests.unit.status import hosts
 from tests.unit.virt import domains as fakes
 
 GUARD = 'numa_guard.NUMAGuardDriver'
 NOVA = 'libvirt.LibvirtDriver'
-OPTIONS, STARTS, GUESTS, DRIVER = (
+OPTIONS, RELEASE, STARTS, GUESTS, DRIVER = (
     'Options of [numa_guard]',
+    'Release of Nova',
     'Guests that start from now on',
     'Guests that the guard has started',
     "The guard's driver",
@@ -196,22 +197,75 @@ class LeavingTest(CommandTestCase):
 class AnyHostTest(CommandTestCase):
     """Without --leaving."""
 
-    def check(self):
+    def check(self, *words):
         code, out, _ = self.call(
-            f'--config-file={self.file}', 'upgrade', 'check', '--json'
+            f'--config-file={self.file}', 'upgrade', 'check', '--json', *words
         )
         return code, {
             each['check']: (each['result'], each['details'])
             for each in json.loads(out)['checks']
         }
 
-    def test_all_is_well(self):
+    def test_the_configuration_is_of_no_service(self):
         """libvirt is not asked: it need not be there."""
+        self.configure('')
+        self.assertEqual(
+            (
+                0,
+                {OPTIONS: (0, None), RELEASE: (0, None), DRIVER: (0, None)},
+            ),
+            self.check(),
+        )
+
+    def test_a_compute(self):
         self.libvirt.guest(hosts.HUGE)
         self.configure(GUARD)
+        found = self.check()
         self.assertEqual(
-            (0, {OPTIONS: (0, None), DRIVER: (0, None)}), self.check()
+            (
+                [OPTIONS, RELEASE, DRIVER, 'compute_driver'],
+                'vm.zone_reclaim_mode',
+            ),
+            (list(found[1])[:4], list(found[1])[-1]),
         )
+        self.assertEqual(found, self.check('--role=compute'))
+
+    def test_a_controller(self):
+        """What its database says is another test's."""
+        self.configure('')
+        text = self.file.read_text()
+        self.file.write_text(
+            f'{text}\n[api_database]\nconnection = sqlite:////nowhere/a\n'
+        )
+        with mock.patch.object(
+            cmd.roles,
+            '_fleet',
+            side_effect=checks.CannotCheckError('no database'),
+        ):
+            code, found = self.check()
+            self.assertEqual(255, code)
+            self.assertIn('no database', found['Hosts to fail over to'][1])
+            both = self.check('--role', 'api', '--role', 'scheduler')
+            self.assertEqual((code, found), both)
+            _, api = self.check('--role', 'api')
+        self.assertEqual(
+            [OPTIONS, RELEASE, 'Extra specs in nova-api'], list(api)
+        )
+        self.assertIn('Filter of nova-scheduler', found)
+        self.assertNotIn('compute_driver', found)
+
+    def test_which_files_are_read(self):
+        for words, prog in (
+            ((), 'nova-compute'),
+            (('--role=api',), 'nova-api'),
+            (('--role', 'scheduler'), 'nova-scheduler'),
+            (('--role', 'api', '--role', 'scheduler'), 'nova-compute'),
+        ):
+            with mock.patch.object(
+                cmd.cfg, 'find_config_files', return_value=[str(self.file)]
+            ) as found:
+                self.call('upgrade', 'check', '--help', *words)
+            found.assert_any_call(project='nova', prog=prog)
 
     def test_a_bad_option(self):
         self.configure(GUARD, page_check='maybe')
