@@ -80,8 +80,10 @@ class App(app.App):
         version: str | None,
         argparse_kwargs: dict[str, Any] | None = None,
     ) -> argparse.ArgumentParser:
+        # Abbreviated, --log-file would be what a command means by --log.
+        kwargs = {'prog': PROG, 'allow_abbrev': False}
         return super().build_option_parser(
-            description, version, {'prog': PROG, **(argparse_kwargs or {})}
+            description, version, {**kwargs, **(argparse_kwargs or {})}
         )
 
     def configure_logging(self) -> None:

@@ -13,13 +13,14 @@
 """The command ``guests list``."""
 
 import argparse
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 from urllib import parse
 
 from cliff import columns
+from oslo_utils import units
 
-from nova_numa_guard import overview, pools, remote, sets
+from nova_numa_guard import availability, overview, pools, remote, sets
 from nova_numa_guard.cmd import base, domains, errors, host
 
 COLUMNS = (
@@ -34,7 +35,7 @@ COLUMNS = (
     'Modes',
     'Hard reboot',
 )
-_KIB = 1024  # bytes
+Key = availability.Key
 
 
 class Placement(columns.FormattableColumn[dict[str, dict[str, int]] | None]):
@@ -108,18 +109,33 @@ class List(base.Lister):
     def _placement(
         self, kernel: pools.Kernel, name: str, guest: overview.Guest
     ) -> Placement:
+        """The pages of one guest, as far as they are known."""
         size = kernel.small_page
-        pages: dict[tuple[int, int], int] = {}
-        try:
-            if any(each > size for each in guest.page_sizes):
-                pages = kernel.held(name)
-            for node, amount in remote.anonymous(name, self.root).items():
-                pages[node, size] = amount // _KIB // size
-        except pools.UnreadableError as exc:
-            self.remarks.append(f'The placement of {name} is not known: {exc}')
+        parts: dict[str, Callable[[], dict[Key, int]]] = {
+            'small': lambda: {
+                (node, size): amount // units.Ki // size
+                for node, amount in remote.anonymous(name, self.root).items()
+            }
+        }
+        if any(each > size for each in guest.page_sizes):
+            parts['huge'] = lambda: kernel.held(name)
+        found: dict[Key, int] = {}
+        unknown = []
+        for kind, read in parts.items():
+            try:
+                found.update(read())
+            except pools.UnreadableError as exc:
+                unknown.append(kind)
+                reason = exc
+        if unknown:
+            self.remarks.append(
+                f'Where {name} has its {" and ".join(unknown)} pages is not '
+                f'known: {reason}'
+            )
+        if len(unknown) == len(parts):
             return Placement(None)
         placed: dict[str, dict[str, int]] = {}
-        for (node, each), count in sorted(pages.items()):
+        for (node, each), count in sorted(found.items()):
             if count:
                 placed.setdefault(str(node), {})[str(each)] = count
         return Placement(placed)

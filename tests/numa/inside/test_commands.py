@@ -12,17 +12,14 @@
 
 """What the commands say of a machine, and what happens on it then."""
 
-import json
 import mmap
 import os
-import subprocess
-import sys
 
 import libvirt
 
 from nova_numa_guard import tuning
-from nova_numa_guard.cmd import app
 from tests.numa.inside import base, host
+from tests.unit.cmd import runner
 
 SIZE = 104 * host.MIB
 PAGES = SIZE // host.HUGE
@@ -64,21 +61,14 @@ class CommandsTest(base.MachineTestCase):
         self, *words: str, xml: str = '', code: int = 0
     ) -> tuple[list[dict[str, object]], str]:
         """The rows, and what is on stderr."""
-        result = subprocess.run(
-            [
-                *(sys.executable, '-W', 'ignore', '-m', app.__name__),
-                *(*words, '-f', 'json', '--uri', 'qemu:///system'),
-            ],
-            input=xml,
-            capture_output=True,
-            text=True,
+        # In this process, since it takes the machine long to start another.
+        result = runner.run(
+            *(*words, '-f', 'json', '--uri', 'qemu:///system'), stdin=xml
         )
-        self.assertEqual(code, result.returncode, result.stderr)
-        rows = json.loads(result.stdout)
-        assert isinstance(rows, list)
-        return rows, result.stderr
+        self.assertEqual(code, result.code, result.stderr)
+        return result.json, result.stderr
 
-    def test_pools(self) -> None:
+    def test_pools_and_guests(self) -> None:
         self.start(tuning.apply(self.guest(), tuning.SmallPagePolicy.AUTO))
 
         rows, remarks = self.run_command('pools', 'show')
@@ -107,14 +97,14 @@ class CommandsTest(base.MachineTestCase):
             remarks,
         )
 
-    def test_guests(self) -> None:
-        self.start(tuning.apply(self.guest(), tuning.SmallPagePolicy.AUTO))
-
-        [row], _ = self.run_command('guests', 'list')
+        [row], _ = self.run_command('guests', 'list', '--placement')
 
         self.assertEqual({'0': str(NODE)}, row['Cells'])
         self.assertEqual('guard', row['Numatune'])
         self.assertIs(False, row['Hard reboot'])
+        placement = row['Placement']
+        assert isinstance(placement, dict)
+        self.assertEqual(PAGES, placement[str(NODE)]['2048'])
 
     def test_a_guest_as_nova_starts_it(self) -> None:
         self.start(self.guest())

@@ -63,6 +63,12 @@ class AppTest(base.TestCase):
     def test_no_such_option(self):
         self.assert_misused(['pools', 'show', '--nodes', '1'], '--nodes')
 
+    def test_options_of_all_commands_are_not_abbreviated(self):
+        """A command may have one that begins alike."""
+        file = self.folder / 'file'
+        self.assert_misused(['pools', 'show', '--log', file], '--log')
+        self.assertFalse(file.exists())
+
     def test_no_such_format(self):
         self.assert_misused(['pools', 'show', '-f', 'xml'], "'xml'")
 

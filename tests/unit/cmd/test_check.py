@@ -299,8 +299,8 @@ class ErrorsTest(base.TestCase):
     def test_no_such_file(self):
         for command in self.COMMANDS:
             self.assert_fails(
-                ['domain', command, '/nowhere.xml'],
-                'cannot read /nowhere.xml: No such file or directory',
+                ['domain', command, self.folder / 'a.xml'],
+                f'cannot read {self.folder}/a.xml: No such file or directory',
             )
 
     def test_a_folder(self):
@@ -318,8 +318,8 @@ class ErrorsTest(base.TestCase):
     def test_no_such_tree(self):
         file = self.file('a.xml', samples.LIBVIRT_XML)
         self.assert_fails(
-            ['domain', 'check', file, '--sysfs', '/nowhere'],
-            'cannot read /nowhere/devices/system/node: '
+            ['domain', 'check', file, '--sysfs', self.folder],
+            f'cannot read {self.folder}/devices/system/node: '
             'No such file or directory',
         )
 

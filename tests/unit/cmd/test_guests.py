@@ -158,12 +158,25 @@ class PlacementTest(ListTest):
         result = runner.run('guests', 'list', '--uri', base.URI, '--placement')
         self.assertIn('| 0: 32 x 2048', result.stdout)
 
+    def test_what_is_known_in_part(self):
+        """There are machines without the guests' cgroups."""
+        self.libvirt.guest(hosts.HUGE)
+        self.kernel.set_process('instance-1', 71, {(0, HUGE): 32})
+        rows = self.list('--placement')
+        self.assertEqual({'0': {'2048': 32}}, rows['instance-1']['Placement'])
+        self.assertEqual(
+            'Where instance-1 has its small pages is not known: cannot read '
+            f'{self.kernel.root}/proc/71/cgroup: No such file or directory\n',
+            self.stderr,
+        )
+
     def test_a_process_that_cannot_be_looked_at(self):
         self.libvirt.guest(hosts.HUGE)
         rows = self.list('--placement')
         self.assertIsNone(rows['instance-1']['Placement'])
         self.assertEqual(
-            'The placement of instance-1 is not known: cannot read '
+            'Where instance-1 has its small and huge pages is not known: '
+            'cannot read '
             f'{self.kernel.root}/run/libvirt/qemu/instance-1.pid: '
             'No such file or directory\n',
             self.stderr,

@@ -188,8 +188,8 @@ class TreesTest(base.TestCase):
 class ErrorsTest(base.TestCase):
     def test_no_such_folder(self):
         self.assert_fails(
-            ['pools', 'show', '--sysfs', '/nowhere'],
-            'cannot read /nowhere/devices/system/node: '
+            ['pools', 'show', '--sysfs', self.folder / 'none'],
+            f'cannot read {self.folder}/none/devices/system/node: '
             'No such file or directory',
         )
 
@@ -247,11 +247,12 @@ class ErrorsTest(base.TestCase):
                 )
 
     def test_no_such_configuration(self):
-        result = runner.run('pools', 'show', '--config-file', '/nowhere.conf')
+        file = self.folder / 'none.conf'
+        result = runner.run('pools', 'show', '--config-file', file)
         self.assertEqual((2, ''), (result.code, result.stdout))
         [line] = result.stderr.splitlines()
         self.assertIn("Nova's configuration cannot be read", line)
-        self.assertIn('/nowhere.conf', line)
+        self.assertIn(str(file), line)
 
     def test_a_reserve_that_is_none(self):
         conf = self.file(
