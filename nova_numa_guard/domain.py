@@ -34,6 +34,10 @@ for _power, _prefix in enumerate('kmgtpe', start=1):
     _UNITS[f'{_prefix}b'] = 1000**_power
 
 
+# Modes in which memory comes from the named nodes, and from no other.
+STRICT = ('strict', 'restrictive')
+
+
 @dataclasses.dataclass(frozen=True, slots=True)
 class Memnode:
     """What the memory of one guest cell is bound to.
@@ -133,12 +137,13 @@ def claim(
     nodes = {
         cell: min(memnode.nodes)
         for cell, memnode in layout.memnodes.items()
-        if memnode.mode in ('strict', 'restrictive')
-        and len(memnode.nodes) == 1
+        if memnode.mode in STRICT and len(memnode.nodes) == 1
     }
     needs = guests.page_needs(
         (
-            guests.GuestCell(nodes.get(cell, -1), kib, sizes.get(cell))
+            guests.GuestCell(
+                nodes.get(cell, guests.ANY_NODE), kib, sizes.get(cell)
+            )
             for cell, kib in memory.items()
         ),
         small_page,
@@ -175,7 +180,8 @@ def parse(xml: Text) -> etree._Element:
     try:
         root = etree.fromstring(xml.encode()) if isinstance(xml, str) else xml
     except etree.XMLSyntaxError as exc:
-        raise ValueError(f'not the XML of a domain: {exc}') from exc
+        # It names the line and the column.
+        raise ValueError(f'not the XML of a domain: {exc.msg}') from exc
     if root.tag != 'domain':
         raise ValueError(f'not the XML of a domain, but of a {root.tag!r}')
     return root

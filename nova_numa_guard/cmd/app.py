@@ -26,6 +26,7 @@ Every command only reads. The exit codes are:
 
 import argparse
 from collections.abc import Sequence
+import difflib
 from importlib import metadata
 import logging
 import os
@@ -68,6 +69,8 @@ class App(app.App):
             stdin=stdin,
             stdout=stdout,
             stderr=stderr,
+            # Else --help behind a command is not about that command.
+            deferred_help=True,
         )
         self._failed = False
 
@@ -77,8 +80,10 @@ class App(app.App):
         version: str | None,
         argparse_kwargs: dict[str, Any] | None = None,
     ) -> argparse.ArgumentParser:
+        # Abbreviated, --log-file would be what a command means by --log.
+        kwargs = {'prog': PROG, 'allow_abbrev': False}
         return super().build_option_parser(
-            description, version, {'prog': PROG, **(argparse_kwargs or {})}
+            description, version, {**kwargs, **(argparse_kwargs or {})}
         )
 
     def configure_logging(self) -> None:
@@ -96,9 +101,14 @@ class App(app.App):
             self.command_manager.find_command(argv)
         except ValueError:
             # What the base class says of it goes to stdout.
-            near = ', '.join(map(repr, self.get_fuzzy_matches(argv[0])))
+            words = ' '.join(argv[:2])
+            names = [name for name, _ in self.command_manager]
+            near = difflib.get_close_matches(words, names)
             self.LOG.error(
-                '%r is not a command; near to it: %s', ' '.join(argv), near
+                '%r is not a command%s; see %s --help',
+                words,
+                f', but {" or ".join(map(repr, near))} is' if near else '',
+                PROG,
             )
             return FAILED
         code = super().run_subcommand(argv)
@@ -131,13 +141,17 @@ def main(argv: Sequence[str] | None = None) -> int:
     :returns: the exit code
     """
     words = list(sys.argv[1:] if argv is None else argv)
+    code = App().run(words)
     try:
-        code = App().run(words)
         sys.stdout.flush()
-    except BrokenPipeError:
+    except OSError as exc:
         # Else the interpreter tries once more at exit, and complains.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return SIGPIPE
+        if isinstance(exc, BrokenPipeError):
+            return SIGPIPE
+        if code != FAILED:  # which has said so
+            sys.stderr.write(f'stdout: {exc.strerror}\n')
+        return FAILED
     return code
 
 

@@ -18,6 +18,8 @@ from typing import Any
 
 from cliff import columns, lister
 
+from nova_numa_guard.cmd import errors
+
 
 class Lister(lister.Lister):
     """A command that prints rows, sorted already.
@@ -37,8 +39,13 @@ class Lister(lister.Lister):
         column_names: Sequence[str],
         data: Iterable[Sequence[Any]],
     ) -> int:
-        super().produce_output(parsed_args, column_names, data)
-        self.app.stdout.flush()
+        try:
+            super().produce_output(parsed_args, column_names, data)
+            self.app.stdout.flush()
+        except BrokenPipeError:
+            raise
+        except OSError as exc:
+            raise errors.CommandError(f'stdout: {exc.strerror}') from exc
         for remark in self.remarks:
             self.app.stderr.write(f'{remark}\n')
         return self.code
