@@ -20,6 +20,7 @@ from nova import context as nova_context
 from nova import exception, objects
 from nova.pci import request as pci_request
 from nova.virt import hardware
+from oslo_utils import uuidutils
 
 from nova_numa_guard.cloud import config, errors
 
@@ -90,7 +91,7 @@ def of_flavor(name: str, image: Mapping[str, str]) -> Request:
             ) from exc
         spec = objects.RequestSpec.from_components(
             context,
-            None,
+            uuidutils.generate_uuid(),  # of no server
             meta,
             flavor,
             topology,

@@ -19,11 +19,7 @@ from oslo_config import cfg
 from oslo_upgradecheck import upgradecheck
 
 from nova_numa_guard import leaving
-<<<<<<< HEAD
-from nova_numa_guard.status import advice, checks, domains, host, stage
-=======
 from nova_numa_guard.status import advice, checks, domains, stage
->>>>>>> refs/heads/tools
 
 
 class GuestsCheck:
@@ -40,13 +36,9 @@ class GuestsCheck:
         self._uri = uri
 
     def run(self) -> upgradecheck.Result:
-<<<<<<< HEAD
-        uri = host.uri_of(self._conf, self._uri)
-=======
         uri = self._uri or domains.uri(
             self._conf.libvirt.connection_uri, self._conf.libvirt.virt_type
         )
->>>>>>> refs/heads/tools
         instances = pathlib.Path(self._conf.instances_path)
         try:
             connection = domains.open_read_only(uri)

@@ -25,11 +25,6 @@ from oslo_config import cfg
 from nova_numa_guard import cells, domain, host_cells, leaving, pools
 from nova_numa_guard.status import checks, domains
 
-# By [libvirt] virt_type, where [libvirt] connection_uri says nothing: as
-# Nova's driver has it.
-_URIS = {'lxc': 'lxc:///', 'parallels': 'parallels:///system'}
-_URI = 'qemu:///system'
-
 _T = TypeVar('_T')
 
 
@@ -44,18 +39,6 @@ class Running:
     uuid: str
     root: etree._Element
     novas: bool
-
-
-def uri_of(conf: cfg.ConfigOpts, uri: str = '') -> str:
-    """Where libvirt is.
-
-    :param uri: what the command was told; empty for what nova-compute uses
-    """
-    return (
-        uri
-        or conf.libvirt.connection_uri
-        or _URIS.get(conf.libvirt.virt_type, _URI)
-    )
 
 
 class Host:
@@ -74,7 +57,9 @@ class Host:
     ) -> None:
         self.conf = conf
         self.kernel = pools.Kernel(root)
-        self._uri = uri_of(conf, uri)
+        self._uri = uri or domains.uri(
+            conf.libvirt.connection_uri, conf.libvirt.virt_type
+        )
 
     @functools.cached_property
     def running(self) -> tuple[Running, ...]:
