@@ -41,6 +41,14 @@ _SHARES = {
 }
 
 
+_UNKNOWN = Opinion(
+    Word.FAILS,
+    'do not fit for a reason that is not known',
+    'Nova says that it does not fit. The reason is not known: the cells have '
+    'the pages, the memory and the CPUs',
+)
+
+
 class Explainer:
     """Judges hosts for one request.
 
@@ -52,6 +60,11 @@ class Explainer:
         self._left = request.host
         self._judge = judgement.Judge().request(request.spec)
         self._nova = numa_topology_filter.NUMATopologyFilter()
+        asked = request.spec.pci_requests
+        self._pci = asked.requests if asked else None
+        self._network = None
+        if 'network_metadata' in request.spec:
+            self._network = request.spec.network_metadata
 
     @property
     def kind(self) -> str:
@@ -74,7 +87,7 @@ class Explainer:
                 f'The server is on host {self._left}; others are judged as '
                 'for a move.'
             )
-        if assume_empty and self._spec.pci_requests.requests:
+        if assume_empty and self._pci:
             found.append('PCI devices in use count as in use.')
         return found
 
@@ -103,9 +116,17 @@ class Explainer:
         )
 
     def _novas(self, state: Any) -> explanation.Opinion:
-        # Without placement there is one candidate, the host as a whole.
-        state.allocation_candidates = [{'mappings': None}]
-        if self._nova.host_passes(state, self._spec):
+        if not self._threads(state):
+            return _fails(
+                'without hyperthreads',
+                'cpu_thread_policy is "require", and the host has no '
+                'hyperthreads',
+            )
+        # The filter itself would copy the whole request for each host, which
+        # takes longer than all the rest.
+        if not self._spec.numa_topology or self._fits(
+            state, self._pci, self._network
+        ):
             return Opinion(Word.PASSES)
         if not state.numa_topology:
             return Opinion(
@@ -129,55 +150,42 @@ class Explainer:
 
         Nova is asked again, without what may be in the way.
         """
-        spec = self._spec
-        asked = spec.pci_requests
-        pci = asked.requests if asked else None
-        network = None
-        if 'network_metadata' in spec:
-            network = spec.network_metadata
-        pins = any(c.cpu_policy in _PINS for c in spec.numa_topology.cells)
-        if not self._threads(state, spec.flavor.extra_specs, spec.image):
-            return _fails(
-                'without hyperthreads',
-                'cpu_thread_policy is "require", and the host has no '
-                'hyperthreads',
-            )
-        if not self._fits(state) and pins:
-            return _fails(
-                'short of cores',
-                'there are as many dedicated CPUs as are needed, but not the '
-                'cores that cpu_thread_policy asks for',
-            )
-        if self._fits(state) and pci and not self._fits(state, pci=pci):
+        cells = self._spec.numa_topology.cells
+        pins = any(cell.cpu_policy in _PINS for cell in cells)
+        if not self._fits(state):
+            if pins:
+                return _fails(
+                    'short of cores',
+                    'there are as many dedicated CPUs as are needed, but not '
+                    'the cores that cpu_thread_policy asks for',
+                )
+            return _UNKNOWN
+        if self._pci and not self._fits(state, pci=self._pci):
             devices = ', '.join(
                 f'{each.count} {each.alias_name or "of a port"}'
-                for each in pci
+                for each in self._pci
             )
             return _fails(
                 'short of PCI devices',
                 f'PCI devices ({devices}) are not free near the host cells '
                 'that have the rest',
             )
-        if (
-            self._fits(state)
-            and network
-            and not self._fits(state, network=network)
-        ):
+        if self._network and not self._fits(state, network=self._network):
             return _fails(
                 'far from a network',
                 'its networks are on other host cells than those that have '
                 'the rest',
             )
-        return _fails(
-            'do not fit for a reason that is not known',
-            'Nova says that it does not fit. The reason is not known: the '
-            'cells have the pages, the memory and the CPUs',
-        )
+        return _UNKNOWN
 
-    def _threads(self, state: Any, specs: Any, image: Any) -> bool:
+    def _threads(self, state: Any) -> bool:
         """Nova's own condition; private there, and without effects."""
         return bool(
-            self._nova._satisfies_cpu_policy(state, specs, image.properties)
+            self._nova._satisfies_cpu_policy(
+                state,
+                self._spec.flavor.extra_specs,
+                self._spec.image.properties,
+            )
         )
 
     def _fits(self, state: Any, pci: Any = None, network: Any = None) -> bool:
@@ -194,7 +202,7 @@ class Explainer:
                 provider_mapping=None,
                 limits=limits,
                 pci_requests=pci,
-                pci_stats=state.pci_stats if pci else None,
+                pci_stats=state.pci_stats,
             )
         except exception.NovaException:
             return False
