@@ -200,6 +200,7 @@ class Metrics:
         pools: Iterable[snapshot.PoolFigures],
         numatunes: Mapping[str, int],
         remote: Mapping[int, int] | None,
+        kinds: snapshot.Kinds | None = None,
     ) -> None:
         """Show what an audit found, in place of what the last one did.
 
@@ -207,9 +208,11 @@ class Metrics:
         :param numatunes: guests, by how their memory is bound
         :param remote: bytes in small pages that guests have on nodes which are
             not their own, by node; None if that was not read
+        :param kinds: the guests that Nova counts here; None if that was not
+            read
         """
         try:
-            self._snapshot.set(pools, numatunes, remote or {})
+            self._snapshot.set(pools, numatunes, remote or {}, kinds)
         except Exception:
             # No figures rather than old ones.
             self._snapshot.clear()

@@ -201,6 +201,7 @@ class ObserveTest(MetricsTestCase):
                         *(16, 2048),
                         total=64,
                         free=40,
+                        configured=6,
                         reserved=8,
                         claimed=12,
                         unaccounted=4,
@@ -214,6 +215,7 @@ class ObserveTest(MetricsTestCase):
             {
                 ('numa_guard_pool_total', '16', '2048'): 64,
                 ('numa_guard_pool_free', '16', '2048'): 40,
+                ('numa_guard_pool_configured', '16', '2048'): 6,
                 ('numa_guard_pool_reserved', '16', '2048'): 8,
                 ('numa_guard_pool_claimed', '16', '2048'): 12,
                 ('numa_guard_pool_unaccounted', '16', '2048'): 4,
