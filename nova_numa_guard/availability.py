@@ -38,6 +38,7 @@ class Pool:
         them back when they are freed
     :param small: the node's small pages, of which those that the kernel can
         reclaim count as free
+    :param reclaimable: these
     """
 
     node: int
@@ -46,6 +47,7 @@ class Pool:
     free: int
     surplus: int = 0
     small: bool = False
+    reclaimable: int = dataclasses.field(default=0, compare=False)
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -96,13 +98,13 @@ class Claim:
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class Shortage:
-    """A pool that cannot hold what a guest needs from it.
+class Offer:
+    """What a pool has for a guest.
 
-    :param node: id of the host's NUMA node
+    :param node: id of the host's NUMA node; guests.ANY_NODE for the host
     :param page_size: KiB
     :param needed: pages
-    :param available: pages, fewer than needed
+    :param available: pages
     :param small: of small pages
     """
 
@@ -112,10 +114,25 @@ class Shortage:
     available: int
     small: bool = False
 
+    @property
+    def short(self) -> int:
+        """Pages that lack."""
+        return max(0, self.needed - self.available)
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Shortage(Offer):
+    """A pool that cannot hold what a guest needs from it."""
+
     def __str__(self) -> str:
+        where = (
+            'any host NUMA node'
+            if self.node == guests.ANY_NODE
+            else f'host NUMA node {self.node}'
+        )
         return (
             f'{"small" if self.small else "huge"} pages of {self.page_size} '
-            f'KiB on host NUMA node {self.node}: needed {self.needed}, '
+            f'KiB on {where}: needed {self.needed}, '
             f'available {self.available}'
         )
 
@@ -153,11 +170,33 @@ def shortages(
 ) -> tuple[Shortage, ...]:
     """The pools that are too small for a guest; empty if it fits.
 
+    The parameters are those of :func:`offers`.
+    """
+    return tuple(
+        Shortage(
+            each.node,
+            each.page_size,
+            each.needed,
+            each.available,
+            each.small,
+        )
+        for each in offers(needs, pools, bounds)
+        if each.short
+    )
+
+
+def offers(
+    needs: Iterable[guests.PageNeed],
+    pools: Iterable[Pool],
+    bounds: Mapping[int, Bound],
+) -> tuple[Offer, ...]:
+    """What each pool has for a guest, one for each need.
+
     A pool that is not in *pools* has no pages. The host-wide bound is given
     out in the order of the needs, so that of a guest with several cells the
-    later ones are named.
+    later ones are short of it.
 
-    :param needs: at most one entry per pool
+    :param needs: at most one entry per pool; those of any node are last
     :param pools: every pool of the page sizes that are needed
     :param bounds: host-wide bounds by page size in KiB
     """
@@ -170,11 +209,10 @@ def shortages(
         if size not in left:
             left[size] = host_wide(pools, size, bounds.get(size, Bound()))
         pool = known.get((need.node, size), Pool(need.node, size, 0, 0))
-        available = min(pool.free, left[size])
-        if need.pages > available:
-            found.append(
-                Shortage(need.node, size, need.pages, available, pool.small)
-            )
+        available = left[size]
+        if need.node != guests.ANY_NODE:
+            available = min(pool.free, available)
+        found.append(Offer(need.node, size, need.pages, available, pool.small))
         left[size] -= min(need.pages, available)
     return tuple(found)
 

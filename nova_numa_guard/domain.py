@@ -34,6 +34,10 @@ for _power, _prefix in enumerate('kmgtpe', start=1):
     _UNITS[f'{_prefix}b'] = 1000**_power
 
 
+# Modes in which memory comes from the named nodes, and from no other.
+STRICT = ('strict', 'restrictive')
+
+
 @dataclasses.dataclass(frozen=True, slots=True)
 class Memnode:
     """What the memory of one guest cell is bound to.
@@ -82,7 +86,7 @@ def read(xml: Text) -> Layout:
     }
     memory = parts.get('memory')
     cells = {
-        int(cell.get('id', index)): _kib(cell.get('memory'), cell.get('unit'))
+        _number(cell, 'id', index): _kib(cell.get('memory'), cell.get('unit'))
         for numa in _children(parts.get('cpu'), 'numa')
         for index, cell in enumerate(numa.iterchildren('cell'))
     }
@@ -95,7 +99,7 @@ def read(xml: Text) -> Layout:
         has_huge_pages=huge is not None,
         page_sizes=_page_sizes(_children(huge, 'page'), cells or (0,)),
         memnodes={
-            int(memnode.get('cellid', '')): Memnode(
+            _number(memnode, 'cellid'): Memnode(
                 memnode.get('mode', 'strict'),
                 sets.parse(memnode.get('nodeset', '')),
             )
@@ -133,12 +137,13 @@ def claim(
     nodes = {
         cell: min(memnode.nodes)
         for cell, memnode in layout.memnodes.items()
-        if memnode.mode in ('strict', 'restrictive')
-        and len(memnode.nodes) == 1
+        if memnode.mode in STRICT and len(memnode.nodes) == 1
     }
     needs = guests.page_needs(
         (
-            guests.GuestCell(nodes.get(cell, -1), kib, sizes.get(cell))
+            guests.GuestCell(
+                nodes.get(cell, guests.ANY_NODE), kib, sizes.get(cell)
+            )
             for cell, kib in memory.items()
         ),
         small_page,
@@ -175,7 +180,8 @@ def parse(xml: Text) -> etree._Element:
     try:
         root = etree.fromstring(xml.encode()) if isinstance(xml, str) else xml
     except etree.XMLSyntaxError as exc:
-        raise ValueError(f'not the XML of a domain: {exc}') from exc
+        # It names the line and the column.
+        raise ValueError(f'not the XML of a domain: {exc.msg}') from exc
     if root.tag != 'domain':
         raise ValueError(f'not the XML of a domain, but of a {root.tag!r}')
     return root
@@ -207,6 +213,22 @@ def _page_sizes(
         for cell in cells:
             sizes.setdefault(cell, rest)
     return sizes
+
+
+def _number(
+    element: etree._Element, name: str, default: int | None = None
+) -> int:
+    """The number in an attribute."""
+    value = element.get(name)
+    if value is None and default is not None:
+        return default
+    try:
+        return int(value or '')
+    except ValueError as exc:
+        raise ValueError(
+            f'line {element.sourceline}: <{element.tag}> has {name}={value!r},'
+            f' which is not a number'
+        ) from exc
 
 
 def _kib(value: str | None, unit: str | None) -> int:

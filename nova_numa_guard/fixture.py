@@ -75,6 +75,7 @@ class KernelFixture(fixtures.Fixture):
         file_cache: int = 0,
         shared: int = 0,
         reclaimable: int = 0,
+        small_page: int = pools.SMALL_PAGE,
     ) -> None:
         """Set the memory of a node, in KiB.
 
@@ -82,6 +83,7 @@ class KernelFixture(fixtures.Fixture):
         :param shared: tmpfs, which it cannot; beside file_cache, although
             the kernel's FilePages counts both
         :param reclaimable: what the kernel has in slabs and can drop
+        :param small_page: the machine's small page size
         """
         lines = {
             'MemTotal': total,
@@ -100,8 +102,12 @@ class KernelFixture(fixtures.Fixture):
             for name, kib in lines.items()
         ]
         text.append(f'Node {node} HugePages_Total: {0:5}')
+        top = f'sys/devices/system/node/node{node}'
+        self._write(f'{top}/meminfo', '\n'.join(text))
         self._write(
-            f'sys/devices/system/node/node{node}/meminfo', '\n'.join(text)
+            f'{top}/vmstat',
+            f'nr_free_pages {free // small_page}\n'
+            f'nr_file_pages {(file_cache + shared) // small_page}',
         )
 
     def set_process(

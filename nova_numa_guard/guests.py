@@ -51,6 +51,10 @@ def is_exempt(extra_specs: Mapping[str, str]) -> bool:
     return extra_specs.get('numa_guard:isolation') == 'exempt'
 
 
+# Instead of a host node, where none is named.
+ANY_NODE = -1
+
+
 @dataclasses.dataclass(frozen=True, slots=True)
 class GuestCell:
     """A guest's NUMA cell that was placed on a host.

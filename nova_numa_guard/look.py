@@ -47,6 +47,7 @@ class Lookout:
     :param kernel: of the host
     :param running: tells the guests that run; None if that is not known
     :param configured: pages that Nova must leave to others, by pool
+    :param small_page: the host's small page size in KiB
     """
 
     def __init__(
@@ -54,10 +55,12 @@ class Lookout:
         kernel: Kernel,
         running: Callable[[], tuple[availability.Claim, ...] | None],
         configured: Mapping[facts.Key, int],
+        small_page: int = pools.SMALL_PAGE,
     ) -> None:
         self.kernel = kernel
         self.running = running
         self.configured = configured
+        self._small_page = small_page
         self._reserved_before: dict[int, int] = {}
         self._summed: tuple[
             tuple[availability.Claim, ...], dict[facts.Key, int]
@@ -112,8 +115,8 @@ class Lookout:
             return None  # it has ended, or may not be looked at
 
     def _read(self, needs: tuple[guests.PageNeed, ...]) -> facts.Figures:
-        small = {n.node for n in needs if n.page_size <= pools.SMALL_PAGE}
-        huge = {n.page_size for n in needs if n.page_size > pools.SMALL_PAGE}
+        small = {n.node for n in needs if n.page_size <= self._small_page}
+        huge = {n.page_size for n in needs if n.page_size > self._small_page}
         bounds = {}
         for size in sorted(huge):
             try:

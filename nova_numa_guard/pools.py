@@ -50,6 +50,8 @@ class Kernel:
     comes or goes is seen at the next call. Threads may share a kernel.
 
     :param root: the folder below which ``sys``, ``proc`` and ``run`` are
+
+    ``small_page`` is the size of the machine's small pages, in KiB.
     """
 
     def __init__(
@@ -60,6 +62,8 @@ class Kernel:
         self.root = pathlib.Path(root)
         # As a string, because making paths would take most of the time.
         self._root = str(self.root).rstrip('/')
+        self._sys = f'{self._root}/sys'
+        self.small_page = SMALL_PAGE
         self._files = files.KeptFiles()
         self._statvfs = statvfs
         self._unasked: set[str] = set()
@@ -73,7 +77,7 @@ class Kernel:
 
         :raises UnreadableError:
         """
-        top = f'{self._root}/sys/devices/system/node'
+        top = f'{self._sys}/devices/system/node'
         found = files.numbers(top, _NODE)
         if not found:
             raise UnreadableError(top, 'it lists no NUMA node')
@@ -89,7 +93,7 @@ class Kernel:
         """
         found = []
         for node in self.nodes():
-            top = f'{self._root}/sys/devices/system/node/node{node}/hugepages'
+            top = f'{self._sys}/devices/system/node/node{node}/hugepages'
             if page_size is None:
                 # On older kernels only nodes with memory have this folder.
                 sizes = files.numbers(top, _PAGES, optional=True)
@@ -125,7 +129,7 @@ class Kernel:
         :param node: id of the host's NUMA node
         :raises UnreadableError:
         """
-        path = f'{self._root}/sys/devices/system/node/node{node}/meminfo'
+        path = f'{self._sys}/devices/system/node/node{node}/meminfo'
         memory = dict(_MEMORY.findall(self._read(path)))
         try:
             total, free, cache, shared, slab = (
@@ -140,12 +144,14 @@ class Kernel:
             )
         except KeyError as exc:
             raise UnreadableError(path, f'it has no {exc.args[0]}') from exc
+        reclaimable = cache - shared + slab
         return availability.Pool(
             node=node,
-            page_size=SMALL_PAGE,
-            total=total // SMALL_PAGE,
-            free=max(0, free + cache - shared + slab) // SMALL_PAGE,
+            page_size=self.small_page,
+            total=total // self.small_page,
+            free=max(0, free + reclaimable) // self.small_page,
             small=True,
+            reclaimable=max(0, reclaimable) // self.small_page,
         )
 
     def bound(self, page_size: int) -> availability.Bound:
@@ -154,7 +160,7 @@ class Kernel:
         :param page_size: KiB
         :raises UnreadableError:
         """
-        top = f'{self._root}/sys/kernel/mm/hugepages/hugepages-{page_size}kB'
+        top = f'{self._sys}/kernel/mm/hugepages/hugepages-{page_size}kB'
         return availability.Bound(
             reserved=self._count(f'{top}/resv_hugepages'),
             overcommit=self._count(f'{top}/nr_overcommit_hugepages'),

@@ -115,6 +115,24 @@ def judge(
     )
 
 
+def offers(
+    uuid: str,
+    needs: Iterable[guests.PageNeed],
+    figures: facts.Figures,
+) -> tuple[availability.Offer, ...]:
+    """What there is for a guest while no other one starts, need by need.
+
+    These are the figures that :func:`judge` goes by then.
+
+    :param uuid: of the guest
+    :param needs: as for :func:`availability.offers`
+    """
+    needs = tuple(needs)
+    others = facts.others(uuid, (), figures)
+    spoken = _spoken_for(uuid, needs, others, figures)
+    return availability.offers(needs, *_left(spoken, figures, at_best=False))
+
+
 @dataclasses.dataclass(slots=True)
 class _Spoken:
     """What of one pool is spoken for, in pages.

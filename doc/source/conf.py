@@ -16,6 +16,7 @@ project = 'nova-numa-guard'
 copyright = '2026, the nova-numa-guard contributors'
 extensions = [
     'openstackdocstheme',
+    'cliff.sphinxext',
     'oslo_config.sphinxext',
     'oslo_config.sphinxconfiggen',
 ]
@@ -30,3 +31,27 @@ openstackdocs_repo_name = 'nova-numa-guard'
 openstackdocs_auto_name = False
 openstackdocs_auto_version = False
 master_doc = 'index'
+autoprogram_cliff_app_dist_name = 'nova-numa-guard'
+# What cliff gives every command that prints a table is said once.
+autoprogram_cliff_ignored = [
+    '--help',
+    '--format',
+    '--column',
+    '--quote',
+    '--noindent',
+    '--max-width',
+    '--fit-width',
+    '--print-empty',
+    '--sort-column',
+    '--sort-ascending',
+    '--sort-descending',
+]
+man_pages = [
+    (
+        'cli',
+        'nova-numa-guard',
+        'look at floating and NUMA-affined Nova guests and their hosts',
+        [],
+        1,
+    )
+]

@@ -23,6 +23,19 @@ from nova_numa_guard import domain, leaving
 # Nova's copy of a server's XML from before it was rescued, in its folder.
 _UNRESCUE = 'unrescue.xml'
 
+# By [libvirt] virt_type, as Nova's driver has it.
+_URIS = {'lxc': 'lxc:///', 'parallels': 'parallels:///system'}
+_URI = 'qemu:///system'
+
+
+def uri(connection_uri: str, virt_type: str) -> str:
+    """Where Nova's driver finds libvirt.
+
+    :param connection_uri: of [libvirt]; empty if it says nothing
+    :param virt_type: of [libvirt]
+    """
+    return connection_uri or _URIS.get(virt_type, _URI)
+
 
 def open_read_only(uri: str) -> Any:
     """A connection that can change nothing.

@@ -21,11 +21,6 @@ from oslo_upgradecheck import upgradecheck
 from nova_numa_guard import leaving
 from nova_numa_guard.status import advice, checks, domains, stage
 
-# By [libvirt] virt_type, where [libvirt] connection_uri says nothing: as
-# Nova's driver has it.
-_URIS = {'lxc': 'lxc:///', 'parallels': 'parallels:///system'}
-_URI = 'qemu:///system'
-
 
 class GuestsCheck:
     """The guests that libvirt knows on this host.
@@ -41,11 +36,8 @@ class GuestsCheck:
         self._uri = uri
 
     def run(self) -> upgradecheck.Result:
-        libvirt_conf = self._conf.libvirt
-        uri = (
-            self._uri
-            or libvirt_conf.connection_uri
-            or _URIS.get(libvirt_conf.virt_type, _URI)
+        uri = self._uri or domains.uri(
+            self._conf.libvirt.connection_uri, self._conf.libvirt.virt_type
         )
         instances = pathlib.Path(self._conf.instances_path)
         try:

@@ -20,7 +20,7 @@ from typing import Any
 from nova.virt.libvirt import host as libvirt_host
 from oslo_log import log as logging
 
-from nova_numa_guard import availability, binding, domain, pools
+from nova_numa_guard import availability, claims, pools
 
 LOG = logging.getLogger(__name__)
 
@@ -132,11 +132,14 @@ class Claims:
 
     def _read(self, xml: str, guest: Any) -> availability.Claim | None:
         try:
-            layout = domain.read(xml)
-            needs, anywhere = domain.claim(
-                layout, pools.SMALL_PAGE, self._default_page
+            return claims.read(
+                xml,
+                guest.uuid,
+                guest.id,
+                guest.name,
+                pools.SMALL_PAGE,
+                self._default_page,
             )
-            bound = binding.of(layout, pools.SMALL_PAGE)
         except Exception as exc:
             # Others make domains too, of whatever kind.
             LOG.warning(
@@ -147,6 +150,3 @@ class Claims:
                 exc,
             )
             return None
-        return availability.Claim(
-            guest.uuid, guest.id, guest.name, needs, anywhere, bound
-        )

@@ -955,6 +955,30 @@ class PropertyTest(base.TestCase):
         )
 
     @hypothesis.given(_standings())
+    def test_what_is_offered_is_what_is_judged_by(self, case):
+        wanted, _, now = case
+        outcome = standing.judge('m', wanted, (), now)
+        offers = standing.offers('m', iter(wanted), now)
+        self.assertEqual(
+            [(need.node, need.page_size, need.pages) for need in wanted],
+            [(each.node, each.page_size, each.needed) for each in offers],
+        )
+        self.assertEqual(
+            outcome.verdict is FITS, not any(each.short for each in offers)
+        )
+        if outcome.verdict in (SHORT, OVERCOMMITS):
+            self.assertEqual(
+                [str(each) for each in outcome.shortages],
+                [
+                    f'huge pages of {each.page_size} KiB on host NUMA node '
+                    f'{each.node}: needed {each.needed}, '
+                    f'available {each.available}'
+                    for each in offers
+                    if each.short
+                ],
+            )
+
+    @hypothesis.given(_standings())
     def test_a_verdict_has_what_belongs_to_it(self, case):
         outcome = standing.judge('m', *case)
         self.assertEqual(outcome.verdict is FITS, not outcome.shortages)
