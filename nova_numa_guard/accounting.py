@@ -47,6 +47,7 @@ class Figure:
     :param page_size: KiB
     :param total: those that stay; surplus ones are not among them
     :param free: as the kernel counts them
+    :param configured: what [DEFAULT] reserved_huge_pages says
     :param reserved: what Nova was told to leave alone
     :param claimed: by running guests that Nova counts; None if these are not
         known
@@ -57,6 +58,7 @@ class Figure:
     page_size: int
     total: int
     free: int
+    configured: int
     reserved: int
     claimed: int | None
     unaccounted: int | None
@@ -210,6 +212,7 @@ def figures(
     claims: Iterable[availability.Claim] | None,
     pools: Iterable[availability.Pool],
     unaccounted: Mapping[Key, int],
+    known: Mapping[int, Iterable[Pages]],
     told: Mapping[int, Iterable[Pages]],
 ) -> tuple[Figure, ...]:
     """The pools, for whoever watches them.
@@ -217,20 +220,18 @@ def figures(
     :param claims: of the guests that Nova counts; None if they are not known
     :param pools: as the kernel has them
     :param unaccounted: what outsiders() has found, of these guests
+    :param known: what Nova knew of each cell before it was told
     :param told: what Nova is told of each cell
     """
     claimed = None if claims is None else availability.claimed(claims)
-    reserved = {
-        (node, each.page_size): each.reserved
-        for node, pages in told.items()
-        for each in pages
-    }
+    configured, reserved = _reserved(known), _reserved(told)
     return tuple(
         Figure(
             node=pool.node,
             page_size=pool.page_size,
             total=pool.total - pool.surplus,
             free=pool.free,
+            configured=configured.get((pool.node, pool.page_size), 0),
             reserved=reserved.get((pool.node, pool.page_size), 0),
             claimed=None
             if claimed is None
@@ -241,3 +242,11 @@ def figures(
         )
         for pool in pools
     )
+
+
+def _reserved(cells: Mapping[int, Iterable[Pages]]) -> dict[Key, int]:
+    return {
+        (node, each.page_size): each.reserved
+        for node, pages in cells.items()
+        for each in pages
+    }

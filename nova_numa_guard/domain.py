@@ -86,7 +86,7 @@ def read(xml: Text) -> Layout:
     }
     memory = parts.get('memory')
     cells = {
-        int(cell.get('id', index)): _kib(cell.get('memory'), cell.get('unit'))
+        _number(cell, 'id', index): _kib(cell.get('memory'), cell.get('unit'))
         for numa in _children(parts.get('cpu'), 'numa')
         for index, cell in enumerate(numa.iterchildren('cell'))
     }
@@ -99,7 +99,7 @@ def read(xml: Text) -> Layout:
         has_huge_pages=huge is not None,
         page_sizes=_page_sizes(_children(huge, 'page'), cells or (0,)),
         memnodes={
-            int(memnode.get('cellid', '')): Memnode(
+            _number(memnode, 'cellid'): Memnode(
                 memnode.get('mode', 'strict'),
                 sets.parse(memnode.get('nodeset', '')),
             )
@@ -213,6 +213,22 @@ def _page_sizes(
         for cell in cells:
             sizes.setdefault(cell, rest)
     return sizes
+
+
+def _number(
+    element: etree._Element, name: str, default: int | None = None
+) -> int:
+    """The number in an attribute."""
+    value = element.get(name)
+    if value is None and default is not None:
+        return default
+    try:
+        return int(value or '')
+    except ValueError as exc:
+        raise ValueError(
+            f'line {element.sourceline}: <{element.tag}> has {name}={value!r},'
+            f' which is not a number'
+        ) from exc
 
 
 def _kib(value: str | None, unit: str | None) -> int:

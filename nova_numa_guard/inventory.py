@@ -72,13 +72,20 @@ def rows(
         ours if figures.complete else None,
         (pool for pool in figures.pools if not pool.small),
         unaccounted,
-        told,
+        known=told,
+        told=told,
     )
     found = [
         Row(
-            **dataclasses.asdict(each),
+            node=each.node,
+            page_size=each.page_size,
             small=False,
+            total=each.total,
+            free=each.free,
             reclaimable=None,
+            reserved=each.configured,
+            claimed=each.claimed,
+            unaccounted=each.unaccounted,
             available=_available(each.node, each.page_size, figures),
         )
         for each in huge

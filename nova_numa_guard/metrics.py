@@ -141,6 +141,7 @@ class Metrics:
             self._unreadable.labels(source.value)
         for outcome in Outcome:
             self._warned_starts.labels(outcome.value)
+        self._page_sizes: frozenset[int] = frozenset()
         self._snapshot = snapshot.Snapshot()
         self.registry.register(self._snapshot)
 
@@ -160,7 +161,9 @@ class Metrics:
         :param seconds: that it took, waiting not included
         """
         value = Result(result).value
-        for size in set(page_sizes):
+        sizes = set(page_sizes)
+        self._begin(sizes)
+        for size in sizes:
             self._checks.labels(value, size).inc()
         self._check_seconds.observe(seconds)
 
@@ -200,6 +203,7 @@ class Metrics:
         pools: Iterable[snapshot.PoolFigures],
         numatunes: Mapping[str, int],
         remote: Mapping[int, int] | None,
+        kinds: snapshot.Kinds | None = None,
     ) -> None:
         """Show what an audit found, in place of what the last one did.
 
@@ -207,9 +211,15 @@ class Metrics:
         :param numatunes: guests, by how their memory is bound
         :param remote: bytes in small pages that guests have on nodes which are
             not their own, by node; None if that was not read
+        :param kinds: the guests that Nova counts here; None if that was not
+            read
         """
         try:
-            self._snapshot.set(pools, numatunes, remote or {})
+            found = tuple(pools)
+            self._snapshot.set(found, numatunes, remote or {}, kinds)
+            self._begin({pool.page_size for pool in found})
+            for pool in found:
+                self._failures.labels(pool.page_size, pool.node)
         except Exception:
             # No figures rather than old ones.
             self._snapshot.clear()
@@ -252,6 +262,13 @@ class Metrics:
         if server is not None:
             server.shutdown()
             server.server_close()
+
+    def _begin(self, page_sizes: set[int]) -> None:
+        """Have the counts of checks begin with 0, as those above do."""
+        for size in page_sizes - self._page_sizes:
+            for result in Result:
+                self._checks.labels(result.value, size)
+        self._page_sizes |= page_sizes
 
     def _write(self) -> None:
         if not self._textfile:

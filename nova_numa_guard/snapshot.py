@@ -18,11 +18,13 @@ doc/source/metrics.rst describes each.
 from collections.abc import Iterable, Iterator, Mapping
 import dataclasses
 
+from oslo_utils import units
 from prometheus_client import core, registry
 
 _POOL_GAUGES = {
     'total': 'Huge pages of the pool.',
     'free': 'Huge pages that the kernel has free.',
+    'configured': 'Huge pages that reserved_huge_pages leaves to others.',
     'reserved': 'Huge pages that Nova leaves to others.',
     'claimed': 'Huge pages that the guests of this host may use.',
     'unaccounted': 'Huge pages in use by what Nova does not know.',
@@ -39,6 +41,7 @@ class PoolFigures:
     :param page_size: KiB
     :param total: pages of the pool
     :param free: those that the kernel has free
+    :param configured: those that [DEFAULT] reserved_huge_pages says
     :param reserved: those that Nova leaves to others
     :param claimed: those that the guests of this host may use
     :param unaccounted: those in use by what Nova does not know
@@ -48,9 +51,22 @@ class PoolFigures:
     page_size: int
     total: int | None = None
     free: int | None = None
+    configured: int | None = None
     reserved: int | None = None
     claimed: int | None = None
     unaccounted: int | None = None
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Kinds:
+    """The guests that Nova counts on a host, told apart by kind.
+
+    :param isolation: that is in force on the host
+    :param memory: MiB of their flavors, by kind
+    """
+
+    isolation: str
+    memory: Mapping[str, int]
 
 
 class Snapshot(registry.Collector):
@@ -64,27 +80,29 @@ class Snapshot(registry.Collector):
         self.clear()
 
     def clear(self) -> None:
-        self._metrics = _gauges((), {}, {})
+        self._metrics = _gauges((), {}, {}, None)
 
     def set(
         self,
         pools: Iterable[PoolFigures],
         numatunes: Mapping[str, int],
         remote: Mapping[int, int],
+        kinds: Kinds | None = None,
     ) -> None:
-        self._metrics = _gauges(pools, numatunes, remote)
+        self._metrics = _gauges(pools, numatunes, remote, kinds)
 
     def collect(self) -> Iterator[core.Metric]:
         yield from self._metrics
 
     def describe(self) -> Iterator[core.Metric]:
-        yield from _gauges((), {}, {})
+        yield from _gauges((), {}, {}, None)
 
 
 def _gauges(
     pools: Iterable[PoolFigures],
     numatunes: Mapping[str, int],
     remote: Mapping[int, int],
+    kinds: Kinds | None,
 ) -> list[core.Metric]:
     # Numbers here, because what is none would fail every scrape later.
     found = tuple(pools)
@@ -114,4 +132,18 @@ def _gauges(
     )
     for node, size in remote.items():
         elsewhere.add_metric((str(node),), float(size))
-    return [*metrics, guests, elsewhere]
+    memory = core.GaugeMetricFamily(
+        'numa_guard_guest_memory_bytes',
+        "Memory of the guests' flavors, by kind.",
+        labels=('kind',),
+    )
+    in_force = core.GaugeMetricFamily(
+        'numa_guard_isolation',
+        '1 for the isolation that is in force.',
+        labels=('isolation',),
+    )
+    if kinds is not None:
+        in_force.add_metric((str(kinds.isolation),), 1)
+        for kind, size in kinds.memory.items():
+            memory.add_metric((str(kind),), float(size * units.Mi))
+    return [*metrics, guests, elsewhere, memory, in_force]

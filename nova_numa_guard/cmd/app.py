@@ -44,6 +44,18 @@ FAILED = 2
 SIGPIPE = 141
 
 
+class Commands(commandmanager.CommandManager):
+    """The commands, each imported when it is run.
+
+    cliff's own manager imports all of them at once, and one needs Nova.
+    """
+
+    def load_commands(self, namespace: str) -> None:
+        self.group_list.append(namespace)
+        for each in metadata.entry_points(group=namespace):
+            self.commands[each.name.replace('_', ' ')] = each
+
+
 class App(app.App):
     """Finds the commands among the entry points, and runs one.
 
@@ -65,7 +77,7 @@ class App(app.App):
             description='Look at floating and NUMA-affined Nova guests, and '
             'at what their hosts have for them. Every command only reads.',
             version=metadata.version(PROG),
-            command_manager=commandmanager.CommandManager(NAMESPACE),
+            command_manager=Commands(NAMESPACE),
             stdin=stdin,
             stdout=stdout,
             stderr=stderr,
@@ -110,6 +122,9 @@ class App(app.App):
                 f', but {" or ".join(map(repr, near))} is' if near else '',
                 PROG,
             )
+            return FAILED
+        except ImportError as exc:
+            self.LOG.error('%s cannot be used: %s', ' '.join(argv[:2]), exc)
             return FAILED
         code = super().run_subcommand(argv)
         return FAILED if self._failed else code

@@ -270,5 +270,5 @@ class NUMAGuardDriver(live_migration.LiveMigration):
         resources: dict[str, Any] = super().get_available_resource(nodename)
         # Whatever is switched on here: the scheduler's part may be.
         self.reporter.complete(resources, self._guard_host)
-        self.gauges.observe(self.reporter.truth.figures)
+        self.gauges.observe(self.reporter.truth.figures, self.reporter.kinds)
         return resources

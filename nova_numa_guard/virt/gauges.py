@@ -40,10 +40,15 @@ class Gauges:
         self._metrics = counts
         self._root = root
 
-    def observe(self, figures: tuple[accounting.Figure, ...]) -> None:
+    def observe(
+        self,
+        figures: tuple[accounting.Figure, ...],
+        kinds: snapshot.Kinds | None = None,
+    ) -> None:
         """Show them; what could not be read is not shown.
 
         :param figures: of the pools, as they were told to Nova
+        :param kinds: the guests that Nova counts here
         """
         if not self._metrics.is_shown:
             return  # the guests are not looked at for nobody
@@ -75,6 +80,7 @@ class Gauges:
                     page_size=figure.page_size,
                     total=figure.total,
                     free=figure.free,
+                    configured=figure.configured,
                     reserved=figure.reserved,
                     claimed=figure.claimed,
                     unaccounted=figure.unaccounted,
@@ -83,4 +89,5 @@ class Gauges:
             ],
             numatunes,
             elsewhere,
+            kinds,
         )

@@ -25,12 +25,14 @@ from oslo_log import log as logging
 
 from nova_numa_guard import (
     census,
+    guests,
     isolation,
     metrics,
     occupancy,
     pools,
     refusals,
     report,
+    snapshot,
 )
 from nova_numa_guard.virt import (
     claims,
@@ -55,6 +57,9 @@ class Reporter:
         of pages what it knows itself
     :param launching: tells the uuids of guests whose launch has begun, and
         has not returned
+
+    ``kinds`` are the guests that the last audit found; None if it could not
+    tell.
     """
 
     def __init__(
@@ -76,6 +81,7 @@ class Reporter:
         self._started = False
         self._complaints = complained
         self._last: report.Report | None = None
+        self.kinds: snapshot.Kinds | None = None
 
     def complete(self, resources: dict[str, Any], host: str) -> None:
         """Put the record into what the driver tells Nova's tracker.
@@ -83,6 +89,7 @@ class Reporter:
         :param resources: what get_available_resource() returns; it is changed
         :param host: the name of this compute host
         """
+        self.kinds = None
         node = resources['hypervisor_hostname']
         found = self._find(host, node)
         text = resources.get('numa_topology')
@@ -120,6 +127,14 @@ class Reporter:
         topology = objects.NUMATopology.obj_from_db_obj(text) if text else None
         record = self._record(topology, resources['numa_topology'], found)
         self._last = record
+        if found is not None:
+            self.kinds = snapshot.Kinds(
+                record.isolation.value,
+                {
+                    guests.Kind.FLOATING.value: record.floating.memory,
+                    guests.Kind.AFFINED.value: record.affined.memory,
+                },
+            )
         resources.setdefault('stats', {})[report.STATS_KEY] = report.encode(
             record
         )

@@ -97,21 +97,19 @@ class Truth:
         counted = None if found is None else _counted(found)
         ours, now = self._look(kernel, counted)
         topology = objects.NUMATopology.obj_from_db_obj(text)
-        told = {}
+        known, told = {}, {}
         for cell in topology.cells:
+            known[cell.id] = [
+                accounting.Pages(
+                    page.size_kb,
+                    page.total,
+                    # As Nova itself asks (nova.virt.hardware).
+                    page.reserved if 'reserved' in page else 0,
+                )
+                for page in cell.mempages
+            ]
             told[cell.id] = accounting.correct(
-                cell.id,
-                [
-                    accounting.Pages(
-                        page.size_kb,
-                        page.total,
-                        # As Nova itself asks (nova.virt.hardware).
-                        page.reserved if 'reserved' in page else 0,
-                    )
-                    for page in cell.mempages
-                ],
-                now,
-                self._outsiders,
+                cell.id, known[cell.id], now, self._outsiders
             )
             cell.mempages = [
                 objects.NUMAPagesTopology(
@@ -122,7 +120,9 @@ class Truth:
                 )
                 for page in told[cell.id]
             ]
-        self.figures = accounting.figures(ours, now, self._outsiders, told)
+        self.figures = accounting.figures(
+            ours, now, self._outsiders, known, told
+        )
         corrected: str = topology._to_json()
         return corrected
 

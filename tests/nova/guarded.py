@@ -18,7 +18,9 @@ that the page check does what it does on a real host: a guest that starts
 without its pages fails, and the test with it.
 """
 
+import functools
 import importlib
+import threading
 
 import fixtures
 
@@ -67,6 +69,21 @@ class ReadersFirst(nova_fixtures.ReaderWriterLock):
     has_pending_writers = False
 
 
+EVENT_WAIT = threading.Event.wait
+START = threading.Thread.start
+
+
+def start(thread):
+    """Start a thread whatever Nova's test makes of events.
+
+    One of Nova 31 replaces threading.Event.wait with what says once that an
+    event of libvirt's has come. A thread that starts waits for one as well,
+    and the guard starts one to ask libvirt for the domains that run.
+    """
+    thread._started.wait = functools.partial(EVENT_WAIT, thread._started)
+    START(thread)
+
+
 class WithKernel(stock.WithGuard):
     """Nova's test with the guard, and a kernel for each compute.
 
@@ -84,6 +101,7 @@ class WithKernel(stock.WithGuard):
                 nova_fixtures, 'ReaderWriterLock', ReadersFirst
             )
         )
+        self.useFixture(fixtures.MonkeyPatch('threading.Thread.start', start))
         self._drivers, self._kernels = [], []
         super().setUp()
         # Before anything of the test is undone.

@@ -284,14 +284,15 @@ class FiguresTest(base.TestCase):
         """Case 34: and not one for the host."""
         self.assertEqual(
             (
-                accounting.Figure(0, HUGE, 96, 10, 30, 60, 26),
-                accounting.Figure(1, HUGE, 0, 0, 0, 0, 0),
+                accounting.Figure(0, HUGE, 96, 10, 5, 30, 60, 26),
+                accounting.Figure(1, HUGE, 0, 0, 0, 0, 0, 0),
             ),
             accounting.figures(
                 [claim('a', 40), claim('b', 20)],
                 [Pool(0, HUGE, 100, 10, surplus=4), Pool(1, HUGE, 0, 0)],
                 {(0, HUGE): 26},
-                {0: [Pages(4, 99, 5), Pages(HUGE, 96, 30)]},
+                {0: [Pages(4, 99, 7), Pages(HUGE, 90, 5)]},
+                {0: [Pages(4, 99, 7), Pages(HUGE, 96, 30)]},
             ),
         )
 

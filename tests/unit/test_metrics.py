@@ -61,7 +61,7 @@ class CountersTest(MetricsTestCase):
         self.metrics.checked('passed', [2048], 0.001)
         self.metrics.checked('refused', iter([2048]), 0.001)
         self.assertEqual(
-            (2, 1, 1, None),
+            (2, 1, 1, 0),
             (
                 self.value('checks_total', result='passed', page_size='2048'),
                 self.value(
@@ -201,6 +201,7 @@ class ObserveTest(MetricsTestCase):
                         *(16, 2048),
                         total=64,
                         free=40,
+                        configured=6,
                         reserved=8,
                         claimed=12,
                         unaccounted=4,
@@ -214,6 +215,7 @@ class ObserveTest(MetricsTestCase):
             {
                 ('numa_guard_pool_total', '16', '2048'): 64,
                 ('numa_guard_pool_free', '16', '2048'): 40,
+                ('numa_guard_pool_configured', '16', '2048'): 6,
                 ('numa_guard_pool_reserved', '16', '2048'): 8,
                 ('numa_guard_pool_claimed', '16', '2048'): 12,
                 ('numa_guard_pool_unaccounted', '16', '2048'): 4,
@@ -261,6 +263,19 @@ class ObserveTest(MetricsTestCase):
             self.metrics.observe(bad, {'guard': 2}, {0: 2})
             self.assertEqual({}, self.gauges())
         self.assertIn('many', self.log.at('ERROR')[0])
+
+    def test_counters_of_pools_begin_with_zero(self):
+        """Else Prometheus would not see the first refusal."""
+        self.metrics.observe([figures(3, 2048), figures(3, 64)], {}, None)
+        self.metrics.failed(64, 3)
+        self.metrics.observe([figures(3, 2048)], {}, None)
+        series = self.series()
+        for size in ('2048', '64'):
+            for result in metrics.Result:
+                key = 'numa_guard_checks_total', size, result.value
+                self.assertEqual(0, series[key])
+        self.assertEqual(0, series['numa_guard_failures_total', '3', '2048'])
+        self.assertEqual(1, series['numa_guard_failures_total', '3', '64'])
 
     def test_counters_stay(self):
         self.metrics.unreadable('nova')

@@ -287,6 +287,22 @@ class ErrorsTest(base.TestCase):
             stdin=xml,
         )
 
+    def test_a_cell_that_is_no_number(self):
+        tree = trees.recorded('x86-1-node.txt', self.folder)
+        xml = samples.LIBVIRT_XML.replace("cellid='1'", "cellid='one'")
+        line = next(
+            number
+            for number, text in enumerate(xml.splitlines(), start=1)
+            if 'one' in text
+        )
+        for words in (['check', '-', '--sysfs', tree], ['rewrite', '-']):
+            self.assert_fails(
+                ['domain', *words],
+                f"stdin: line {line}: <memnode> has cellid='one', which is "
+                'not a number',
+                stdin=xml,
+            )
+
     def test_huge_pages_of_no_size(self):
         tree = trees.recorded('x86-1-node.txt', self.folder)
         xml = re.sub('<page [^>]*>', '', samples.LIBVIRT_XML)

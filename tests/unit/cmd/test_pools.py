@@ -280,6 +280,28 @@ class ErrorsTest(base.TestCase):
                 ['pools', 'show', '--reserved', value], 'argument --reserved'
             )
 
+    def test_no_permission_for_libvirt(self):
+        path = self.folder / 'socket'
+        with socket.socket(socket.AF_UNIX) as listening:
+            listening.bind(str(path))
+            listening.listen()
+            uri = f'qemu+unix:///system?socket={path}'
+            self.assert_forbidden(
+                path,
+                ['pools', 'show', '--uri', uri],
+                f'libvirt at {uri} does not say which domains run: Failed to '
+                f"connect socket to '{path}': Permission denied",
+            )
+
+    def test_no_permission_for_the_configuration(self):
+        """As any user has it, of a nova.conf that is root's and Nova's."""
+        self.assert_forbidden(
+            self.conf,
+            ['pools', 'show', '--config-file', self.conf],
+            f"Nova's configuration cannot be read: Failed to open some config "
+            f'files: {self.conf}',
+        )
+
     def test_no_permission(self):
         """Files that are root's, read by somebody who is not."""
         machine = self.useFixture(trees.Sparse())

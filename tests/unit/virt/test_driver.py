@@ -1022,6 +1022,22 @@ class AvailableResourceTest(DriverTestCase):
         record = report.decode(self.resources()['stats']['numa_guard'])
         self.assertEqual(1, record.floating.guests)
 
+    def test_metrics_show_what_was_found(self):
+        folder = self.useFixture(fixtures.TempDir())
+        self.flags(
+            metrics_textfile=folder.join('guard.prom'), isolation='host'
+        )
+        self.driver.init_host('this')
+        self.records.add(host='this', flavor=samples.flavor(300, 1))
+        self.resources()
+        value = self.driver.metrics.registry.get_sample_value
+        for name, labels, expected in (
+            ('guest_memory_bytes', {'kind': 'floating'}, 300 << 20),
+            ('guest_memory_bytes', {'kind': 'affined'}, 0),
+            ('isolation', {'isolation': 'host'}, 1),
+        ):
+            self.assertEqual(expected, value(f'numa_guard_{name}', labels))
+
     def test_before_that_those_of_the_option(self):
         self.config.config(host='another')
         self.driver = driver.NUMAGuardDriver('virtapi')

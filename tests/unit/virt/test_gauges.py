@@ -17,7 +17,7 @@ import pathlib
 import fixtures
 from oslo_utils.fixture import uuidsentinel as uuids
 
-from nova_numa_guard import accounting, metrics
+from nova_numa_guard import accounting, metrics, snapshot
 from nova_numa_guard.virt import claims, gauges
 from tests.unit import base
 from tests.unit.virt import domains
@@ -27,6 +27,7 @@ FIGURE = accounting.Figure(
     page_size=2048,
     total=100,
     free=40,
+    configured=5,
     reserved=20,
     claimed=30,
     unaccounted=10,
@@ -69,7 +70,10 @@ class GaugesTest(base.TestCase):
 
     def test_pools(self):
         self.gauges.observe((FIGURE,))
-        for name in ('total', 'free', 'reserved', 'claimed', 'unaccounted'):
+        for name in (
+            *('total', 'free', 'configured', 'reserved', 'claimed'),
+            'unaccounted',
+        ):
             self.assertEqual(
                 [getattr(FIGURE, name)], [*self.shown(f'pool_{name}').values()]
             )
@@ -82,6 +86,18 @@ class GaugesTest(base.TestCase):
         self.host.add(uuids.three, 3)
         self.gauges.observe(())
         self.assertEqual({('stock',): 2, ('none',): 1}, self.shown('guests'))
+
+    def test_guests_by_kind(self):
+        kinds = snapshot.Kinds('host', {'floating': 3, 'affined': 0})
+        self.gauges.observe((), kinds)
+        self.assertEqual(
+            {('floating',): 3 * MIB, ('affined',): 0},
+            self.shown('guest_memory_bytes'),
+        )
+        self.assertEqual({('host',): 1}, self.shown('isolation'))
+        self.gauges.observe((), None)
+        self.assertEqual({}, self.shown('guest_memory_bytes'))
+        self.assertEqual({}, self.shown('isolation'))
 
     def test_memory_away_from_its_node(self):
         for number, node in ((1, 0), (2, 1)):

@@ -33,6 +33,7 @@ from nova_numa_guard import (
     occupancy,
     refusals,
     report,
+    snapshot,
     tuning,
     writing,
 )
@@ -205,6 +206,10 @@ class RecordTest(ReporterTestCase):
             occupancy.Share(1, 1024, 2), record.correction.exempt_affined
         )
         self.assertIs(guests.Kind.AFFINED, record.dominant)
+        self.assertEqual(
+            snapshot.Kinds('none', {'floating': 300, 'affined': 400}),
+            self.reporter.kinds,
+        )
 
     def test_nova_is_asked_as_an_administrator(self):
         self.report()
@@ -290,12 +295,15 @@ class UnreadableTest(ReporterTestCase):
         self.add()
 
     def test_guests_that_are_not_known(self):
+        self.report()
+        self.assertIsNotNone(self.reporter.kinds)
         self.records.failure = RuntimeError('no database')
         for _ in range(3):
             record = self.report()
             self.assertEqual(occupancy.NOBODY, record.floating)
             self.assertEqual(occupancy.NOBODY, record.affined)
             self.assertEqual(occupancy.Correction(512), record.correction)
+            self.assertIsNone(self.reporter.kinds)
         [warning] = self.log.at('WARNING')
         self.assertIn('guests of this host are not known', warning)
         self.assertIn('no database', warning)

@@ -339,17 +339,22 @@ class LivePoolsTest(TruthTestCase):
         )
 
     def test_figures(self):
+        self.cells[1].mempages[1].reserved = 9
         self.guest()
         self.pool(0, 30)
         self.tell()
         self.assertEqual(
-            [(0, HUGE, 100, 30, 6, 64, 6), (1, HUGE, 100, 100, 0, 0, 0)],
+            [
+                (0, HUGE, 100, 30, 0, 6, 64, 6),
+                (1, HUGE, 100, 100, 9, 9, 0, 0),
+            ],
             [
                 (
                     each.node,
                     each.page_size,
                     each.total,
                     each.free,
+                    each.configured,
                     each.reserved,
                     each.claimed,
                     each.unaccounted,
