@@ -15,9 +15,8 @@
 from collections.abc import Iterable, Mapping
 
 from oslo_upgradecheck import upgradecheck
-from oslo_utils import strutils, units
 
-from nova_numa_guard import accounting, availability, domain, pools
+from nova_numa_guard import accounting, availability, domain, pools, reserve
 from nova_numa_guard.status import checks, host, options
 
 Code, Result = upgradecheck.Code, upgradecheck.Result
@@ -37,9 +36,13 @@ class ReserveCheck:
     def run(self) -> upgradecheck.Result:
         conf = self._here.conf
         try:
-            reserved = configured(conf.reserved_huge_pages or ())
+            reserved = reserve.read(conf.reserved_huge_pages or ())
         except ValueError as exc:
-            return Result(Code.FAILURE, f'{exc}\nnova-compute fails of it.')
+            return Result(
+                Code.FAILURE,
+                f'[DEFAULT] reserved_huge_pages: {exc}\n'
+                'nova-compute fails of it.',
+            )
         claims = list(_claims(self._here.running))
         try:
             found = self._here.kernel.pools()
@@ -60,33 +63,6 @@ class ReserveCheck:
         if few or many:
             return Result(Code.WARNING, '\n'.join([*few, *many]))
         return Result(Code.SUCCESS)
-
-
-def configured(
-    entries: Iterable[Mapping[str, str]],
-) -> dict[availability.Key, int]:
-    """Pages by pool of ``[DEFAULT] reserved_huge_pages``, as Nova reads it.
-
-    :raises ValueError: an entry is not good
-    """
-    reserved = {}
-    for entry in entries:
-        try:
-            size = entry['size']
-            kib = (
-                int(size)
-                if size.isdigit()
-                else strutils.string_to_bytes(size, return_int=True)
-                // units.Ki
-            )
-            reserved[int(entry['node']), kib] = int(entry['count'])
-        except (KeyError, TypeError, ValueError) as exc:
-            text = ','.join(f'{key}:{each}' for key, each in entry.items())
-            raise ValueError(
-                f'[DEFAULT] reserved_huge_pages = {text} has no node, size '
-                'and count that Nova can read.'
-            ) from exc
-    return reserved
 
 
 def _claims(

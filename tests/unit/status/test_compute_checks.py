@@ -181,7 +181,7 @@ class ReserveTest(ComputeTestCase):
             {'node': '0', 'size': '2M', 'count': '1'},
         ):
             self.found(
-                Code.FAILURE, 'reserved_huge_pages = node:0', reserved=[entry]
+                Code.FAILURE, "reserved_huge_pages: 'node:0", reserved=[entry]
             )
 
     def test_libvirt_is_silent(self):
