@@ -13,6 +13,7 @@
 """The Nova that is installed, and what a service does with it."""
 
 import contextlib
+import functools
 from importlib import metadata
 import sys
 
@@ -33,6 +34,14 @@ def version() -> str | None:
     with contextlib.suppress(Exception):
         return metadata.version('nova')
     return None
+
+
+@functools.cache
+def guard() -> str:
+    """The version of nova-numa-guard; empty if Python does not say."""
+    with contextlib.suppress(Exception):
+        return metadata.version('nova-numa-guard')
+    return ''
 
 
 def warn(consequence: str) -> None:

@@ -70,6 +70,8 @@ class Report:
     :param refused: the last ones that have not expired
     :param written: how the host writes the XML of its guests, for those that
         send it some
+    :param guard: the version of nova-numa-guard there, for people to read;
+        empty if it does not say
     """
 
     isolation: isolation.Isolation
@@ -85,6 +87,7 @@ class Report:
     )
     refused: tuple[refusals.Refusal, ...] = ()
     written: writing.Writing = writing.STOCK
+    guard: str = ''
 
 
 def encode(report: Report) -> str:
@@ -115,6 +118,7 @@ def encode(report: Report) -> str:
                 for refusal in report.refused
             ],
             'writing': _words(report.written),
+            **({'guard': report.guard} if report.guard else {}),
         },
         separators=(',', ':'),
     )
@@ -184,6 +188,8 @@ def _report(record: dict[str, Any]) -> Report:
             for node, size, expires in record['refusals']
         ),
         written=_writing(*record['writing']),
+        # Added later; nothing is decided by it.
+        guard=str(record.get('guard', '')),
     )
 
 

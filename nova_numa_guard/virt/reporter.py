@@ -26,6 +26,7 @@ from oslo_log import log as logging
 from nova_numa_guard import (
     census,
     guests,
+    installed,
     isolation,
     metrics,
     occupancy,
@@ -205,6 +206,7 @@ class Reporter:
             headroom=headroom,
             refused=self._current(headroom),
             written=guest_xml.here(self._cells.confinement),
+            guard=installed.guard(),
         )
 
     def _current(

@@ -221,6 +221,14 @@ class ReportTest(base.TestCase):
             json.loads(report.encode(SMALLEST)),
         )
 
+    def test_the_guard_s_version(self):
+        """Hosts that do not say it are read as before, and so are others."""
+        known = dataclasses.replace(FULL, guard='1.2.3')
+        text = report.encode(known)
+        self.assertEqual(FULL_RECORD | {'guard': '1.2.3'}, json.loads(text))
+        self.assertEqual(known, report.decode(text))
+        self.assertEqual('', report.decode(json.dumps(FULL_RECORD)).guard)
+
     def test_the_key_in_the_stats(self):
         self.assertEqual('numa_guard', report.STATS_KEY)
 

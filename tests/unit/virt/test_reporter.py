@@ -12,6 +12,7 @@
 
 """The record of a host, and what a scheduler makes of it."""
 
+from importlib import metadata
 import json
 import time
 
@@ -168,6 +169,7 @@ class RecordTest(ReporterTestCase):
                 small_memory=16384,
                 headroom={2048: {0: 16}},
                 written=writing.Writing(tuning.SmallPagePolicy.AUTO),
+                guard=metadata.version('nova-numa-guard'),
             ),
             self.report(),
         )
