@@ -15,6 +15,7 @@
 import dataclasses
 from typing import Any
 
+from nova import context as nova_context
 from nova import objects
 import nova.conf
 from oslo_log import log as logging
@@ -40,7 +41,7 @@ def here(confined: confinement.Confinement | None) -> writing.Writing:
     )
 
 
-def there(context: Any, host: str, instance: Any) -> writing.Writing:
+def there(host: str, instance: Any) -> writing.Writing:
     """How another host does it, by its last report.
 
     Without one, as Nova does: so that any host can migrate the guest on.
@@ -48,9 +49,11 @@ def there(context: Any, host: str, instance: Any) -> writing.Writing:
     :param host: the name of the compute host
     :param instance: that goes there
     """
+    # Not the context of the migration, which another thread writes with.
+    context = nova_context.get_admin_context()
     try:
         node = objects.ComputeNode.get_first_node_by_host_for_old_compat(
-            context.elevated(), host
+            context, host
         )
         found = report.decode((node.stats or {}).get(report.STATS_KEY))
     except Exception as exc:

@@ -68,7 +68,7 @@ class LiveMigration(driver.LibvirtDriver):
         *args: Any,
         **kwargs: Any,
     ) -> None:
-        written = guest_xml.there(context, dest, instance)
+        written = guest_xml.there(dest, instance)
         super()._live_migration_operation(
             context,
             instance,

@@ -10,7 +10,7 @@
 # License for the specific language governing permissions and limitations
 # under the License.
 
-"""Nova's own functional tests, with the guard as it is by default."""
+"""Nova's own functional tests, with the guard in its services."""
 
 # What it sets up has to come before anything else is imported.
 import tests.functional  # noqa: F401

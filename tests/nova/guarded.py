@@ -25,7 +25,8 @@ import threading
 import fixtures
 
 from nova_numa_guard import fixture, metrics, pools, reservations
-from tests.functional import base, qemu, stock
+from tests.functional import base, qemu
+from tests.nova import stock
 
 
 class Kernel(qemu.Kernel):

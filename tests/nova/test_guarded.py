@@ -16,8 +16,7 @@ import unittest
 
 from nova.tests.functional.libvirt import test_numa_servers
 
-from tests.functional import stock
-from tests.nova import guarded
+from tests.nova import guarded, stock
 
 
 class Emptied(guarded.WithKernel):

@@ -102,8 +102,15 @@ class RewriteTest(base.TestCase):
 
     def test_diff_without_a_newline_at_the_end(self):
         """patch(1) would take two lines for one."""
-        lines = self.rewrite(STOCK.rstrip('\n'), '--diff').splitlines()
-        self.assertTrue(all(line[0] in '-+ @' for line in lines), lines)
+        xml = samples.domain_text(
+            numatune='<memory mode="strict" nodeset="0"/>'
+            '<memnode cellid="0" mode="strict" nodeset="0"/>',
+            cells='<cell id="0" memory="1024"/>',
+        )
+        lines = self.rewrite(xml, '--diff').splitlines()
+        self.assertEqual(
+            ['---', '+++', '@@ ', '-<d', '+<d'], [line[:3] for line in lines]
+        )
 
     def test_wrong_options(self):
         self.assert_misused(

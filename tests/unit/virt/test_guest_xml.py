@@ -51,7 +51,7 @@ class WrittenTest(base.TestCase):
                 get,
             )
         )
-        found = guest_xml.there(samples.context(), 'there', samples.instance())
+        found = guest_xml.there('there', samples.instance())
         self.assertEqual([(True, 'there')], asked)
         return found
 

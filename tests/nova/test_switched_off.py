@@ -17,7 +17,7 @@ The guard is stock then, so all of them have to pass.
 
 from nova.tests.functional.libvirt import test_numa_servers
 
-from tests.functional import stock
+from tests.nova import stock
 
 
 def load_tests(loader, tests, pattern):
