@@ -26,6 +26,7 @@ from nova import exception, objects
 import nova.conf
 from oslo_config import cfg
 from oslo_db import exception as db_exception
+import oslo_messaging
 import sqlalchemy.exc
 
 from nova_numa_guard import conf
@@ -45,20 +46,23 @@ def load(files: Sequence[str] = (), folders: Sequence[str] = ()) -> None:
         what nova-scheduler reads
     :raises CloudError: it cannot be read, or names no database
     """
+    # Not every Nova has its parse_args() be told whose files they are.
+    names = {'project': 'nova', 'prog': SERVICE}
     words = [
-        word
-        for option, names in (
-            ('--config-file', files),
-            ('--config-dir', folders),
-        )
-        for name in names
-        for word in (option, name)
+        *(
+            f'--config-file={f}'
+            for f in files or cfg.find_config_files(**names)
+        ),
+        *(
+            f'--config-dir={d}'
+            for d in folders or cfg.find_config_dirs(**names)
+        ),
     ]
     conf.register_opts(CONF)
     try:
-        nova_config.parse_args(
-            [SERVICE, *words], configure_db=False, init_rpc=False, prog=SERVICE
-        )
+        # The addresses of cells are made of that of the message queue, which
+        # is not spoken to.
+        nova_config.parse_args([SERVICE, *words], configure_db=False)
         # Who asks is a person, who would wait for minutes.
         for group in ('database', 'api_database'):
             CONF.set_override('max_retries', 0, group)
@@ -70,7 +74,7 @@ def load(files: Sequence[str] = (), folders: Sequence[str] = ()) -> None:
             )
         nova_config.main_db_api.configure(CONF)
         nova_config.api_db_api.configure(CONF)
-    except (cfg.Error, ValueError) as exc:
+    except (cfg.Error, oslo_messaging.MessagingException, ValueError) as exc:
         raise errors.CloudError(
             f'The configuration cannot be read: {exc}'
         ) from exc

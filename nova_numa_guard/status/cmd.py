@@ -18,7 +18,7 @@ It only reads. Its exit codes are those of every ``…-status upgrade check``:
 0     success: nothing to do
 1     a warning
 2     a failure: do not go on
-255   a check could not be done, or the command was used wrongly
+255   none failed, but one could not be done; or the command was used wrongly
 ====  =======================================================================
 """
 
@@ -74,7 +74,7 @@ class Commands(upgradecheck.UpgradeCommands):
 
     def __init__(self, conf: cfg.ConfigOpts) -> None:
         self._conf = conf
-        self.undone = False
+        self.failed = self.undone = False
 
     def check(self) -> upgradecheck.Code:
         self._upgrade_checks = tuple(
@@ -87,7 +87,7 @@ class Commands(upgradecheck.UpgradeCommands):
     ) -> Callable[..., upgradecheck.Result]:
         def run(_: upgradecheck.UpgradeCommands) -> upgradecheck.Result:
             try:
-                return each.run()
+                result = each.run()
             except checks.CannotCheckError as exc:
                 # The others' results are of use all the same.
                 self.undone = True
@@ -95,6 +95,9 @@ class Commands(upgradecheck.UpgradeCommands):
                     upgradecheck.Code.FAILURE,
                     f'The check could not be done. {exc}',
                 )
+            if result.code is upgradecheck.Code.FAILURE:
+                self.failed = True
+            return result
 
         return run
 
@@ -143,7 +146,8 @@ def main(argv: list[str] | None = None) -> int:
         return UNDONE if exc.code else 0
     upgradecheck.CONF = conf  # where it looks for --json
     code = upgradecheck.run(conf)
-    return UNDONE if commands.undone else int(code)
+    # What is known to be wrong is more than what is not known.
+    return UNDONE if commands.undone and not commands.failed else int(code)
 
 
 def _checks(conf: cfg.ConfigOpts) -> list[checks.Check]:

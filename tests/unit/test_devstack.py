@@ -42,6 +42,7 @@ enabled_filters = {filters}
 
 [libvirt]
 virt_type = qemu
+connection_uri = test:///default
 """
 
 
@@ -326,6 +327,16 @@ class ExtraTest(DevstackTestCase):
     def test_it_is_well(self):
         calls = self.extra(NUMA_GUARD_ISOLATION='host')
         self.assertEqual(2, len(calls), calls)
+
+    def test_a_warning_does_not_stop_it(self):
+        self.extra()
+        command = self.folder / 'bin' / 'nova-numa-guard-status'
+        for code in (1, 255):
+            command.write_text(f'#!/bin/sh\nexit {code}\n')
+            calls = self.run_phases('settings', 'stack extra')
+            self.assertIn(
+                'warn nova-numa-guard-status has warnings (see above)', calls
+            )
 
     def test_a_bad_option_stops_devstack(self):
         self.assertRaises(

@@ -176,7 +176,7 @@ class LeavingTest(CommandTestCase):
         for option in ('numatune', 'isolation'):
             self.configure(GUARD, **{option: 'bogus'})
             code, checks = self.leave()
-            self.assertEqual(255, code)
+            self.assertEqual(2, code)
             for name in (OPTIONS, STARTS):
                 result, details = checks[name]
                 self.assertEqual(2, result)

@@ -12,6 +12,7 @@
 
 """The overrides of Nova's libvirt driver."""
 
+from importlib import metadata
 import types
 
 import fixtures
@@ -993,6 +994,7 @@ class AvailableResourceTest(DriverTestCase):
                 reserved=777,
                 headroom={2048: {0: 32}},
                 written=writing.Writing(tuning.SmallPagePolicy.AUTO),
+                guard=metadata.version('nova-numa-guard'),
             ),
             report.decode(found['stats']['numa_guard']),
         )
