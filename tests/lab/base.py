@@ -88,6 +88,14 @@ def run_with(
     return mark
 
 
+def numatune(domain: etree._Element) -> list[tuple[str, str, str]]:
+    """What is in the <numatune> of a domain: tags, modes and host nodes."""
+    return [
+        (child.tag, child.get('mode', ''), child.get('nodeset', ''))
+        for child in domain.iterfind('./numatune/*')
+    ]
+
+
 class LabTestCase(testtools.TestCase):
     """A test that boots servers, and leaves nothing behind."""
 
@@ -278,10 +286,7 @@ class LabTestCase(testtools.TestCase):
 
     def numatune(self, server: client.Server) -> list[tuple[str, str, str]]:
         """What is in <numatune>: tags, modes and host nodes."""
-        return [
-            (child.tag, child.get('mode', ''), child.get('nodeset', ''))
-            for child in self.domain(server).iterfind('./numatune/*')
-        ]
+        return numatune(self.domain(server))
 
     def mappings(self, server: client.Server) -> list[memory.Mapping]:
         """The memory of a server's QEMU."""
