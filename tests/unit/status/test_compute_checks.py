@@ -83,8 +83,9 @@ class HostCellsTest(base.TestCase):
 
     def test_nonsense(self):
         for text in ('', '<a', CAPABILITIES.replace("id='16'", "id='x'")):
-            with self.assertRaises(ValueError):
-                host_cells.read(text, host_cells.CPUSets())
+            self.assertRaises(
+                ValueError, host_cells.read, text, host_cells.CPUSets()
+            )
 
 
 class ComputeTestCase(test_scheduler_checks.CheckTestCase):
@@ -185,9 +186,10 @@ class ReserveTest(ComputeTestCase):
             )
 
     def test_libvirt_is_silent(self):
-        with self.assertRaises(checks.CannotCheckError) as caught:
-            reserve.ReserveCheck(self.silent()).run()
-        self.assertIn('/nowhere', str(caught.exception))
+        error = self.assertRaises(
+            checks.CannotCheckError, reserve.ReserveCheck(self.silent()).run
+        )
+        self.assertIn('/nowhere', str(error))
 
 
 class OldGuestsTest(ComputeTestCase):
@@ -306,8 +308,7 @@ class CellTest(ComputeTestCase):
         meminfo.write_text('SwapTotal:      12 kB\n')
         self.assert_found(check, Code.SUCCESS)
         meminfo.unlink()
-        with self.assertRaises(checks.CannotCheckError):
-            check.run()
+        self.assertRaises(checks.CannotCheckError, check.run)
 
 
 class KernelTest(ComputeTestCase):
@@ -336,9 +337,10 @@ class KernelTest(ComputeTestCase):
             mounts.MountsCheck,
             overcommit.OvercommitCheck,
         ):
-            with self.assertRaises(checks.CannotCheckError) as caught:
-                check(self.host()).run()
-            self.assertIn('cannot read', str(caught.exception))
+            error = self.assertRaises(
+                checks.CannotCheckError, check(self.host()).run
+            )
+            self.assertIn('cannot read', str(error))
 
     def test_overcommit(self):
         self.kernel.set_pool(0, 2048, total=4, free=4)

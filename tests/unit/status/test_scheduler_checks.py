@@ -122,14 +122,15 @@ class FilterTest(CheckTestCase):
         )
 
     def test_a_bad_option_is_another_check_s(self):
-        with self.assertRaises(checks.CannotCheckError) as caught:
-            self.found(
-                Code.SUCCESS,
-                [ALL, filters.PATH],
-                ['NUMAGuardFilter', 'NUMATopologyFilter'],
-                isolation='bogus',
-            )
-        self.assertIn('[numa_guard] isolation', str(caught.exception))
+        error = self.assertRaises(
+            checks.CannotCheckError,
+            self.found,
+            Code.SUCCESS,
+            [ALL, filters.PATH],
+            ['NUMAGuardFilter', 'NUMATopologyFilter'],
+            isolation='bogus',
+        )
+        self.assertIn('[numa_guard] isolation', str(error))
 
 
 class WeigherTest(CheckTestCase):
@@ -311,9 +312,8 @@ class FewestHostsTest(CheckTestCase):
             configuration.of(self, numa_guard={'isolation': 'host'}),
             lambda: self.fleet('a', silent=('cell1',)),
         )
-        with self.assertRaises(checks.CannotCheckError) as caught:
-            check.run()
-        self.assertIn('cell1', str(caught.exception))
+        error = self.assertRaises(checks.CannotCheckError, check.run)
+        self.assertIn('cell1', str(error))
 
 
 class FailoverTest(base.TestCase):
