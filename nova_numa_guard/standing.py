@@ -19,12 +19,12 @@ has touched some of its pages, and nobody knows how many; with it there are two
 answers, one that is sure and one that is the most there can be.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 import dataclasses
 import enum
 from typing import Any
 
-from nova_numa_guard import availability, facts, guests
+from nova_numa_guard import availability, facts, guests, spoken_for
 
 
 class Verdict(enum.Enum):
@@ -77,7 +77,7 @@ def judge(
     """
     needs = tuple(needs)
     others = facts.others(uuid, promises, figures)
-    spoken = _spoken_for(uuid, needs, others, figures)
+    spoken = spoken_for.of_pools(uuid, needs, others, figures)
     at_worst = availability.shortages(
         needs, *_left(spoken, figures, at_best=False)
     )
@@ -129,109 +129,12 @@ def offers(
     """
     needs = tuple(needs)
     others = facts.others(uuid, (), figures)
-    spoken = _spoken_for(uuid, needs, others, figures)
+    spoken = spoken_for.of_pools(uuid, needs, others, figures)
     return availability.offers(needs, *_left(spoken, figures, at_best=False))
 
 
-@dataclasses.dataclass(slots=True)
-class _Spoken:
-    """What of one pool is spoken for, in pages.
-
-    :param claimed: by guests that run
-    :param idle: of these, not touched
-    :param held: touched by those that were looked at
-    :param unread: claimed by those that were not
-    :param promised: to guests that are about to start
-    :param returning: to guests that are started anew, and whose domain has
-        ended; they may be in use still, by a process that ends later
-    :param starting: to guests that are starting
-    :param touched: of these, in use by now
-    :param own: in use by the guest that is judged
-    """
-
-    claimed: int = 0
-    idle: int = 0
-    held: int = 0
-    unread: int = 0
-    promised: int = 0
-    returning: int = 0
-    starting: int = 0
-    touched: int = 0
-    own: int = 0
-
-
-def _spoken_for(
-    uuid: str,
-    needs: Iterable[guests.PageNeed],
-    others: Iterable[facts.Promise],
-    figures: facts.Figures,
-) -> dict[facts.Key, _Spoken]:
-    spoken = {(pool.node, pool.page_size): _Spoken() for pool in figures.pools}
-    small = {(p.node, p.page_size) for p in figures.pools if p.small}
-    running = {claim.uuid: claim for claim in figures.claims}
-    own = running.pop(uuid, None)
-    gone = [own] if own is not None else []
-    starting = facts.starting_guests(others, figures.claims)
-    returning = facts.returning_guests(others, figures)
-    for promise in others:
-        claim = running.get(promise.uuid)
-        ends_first = claim is not None and claim.domain_id == promise.domain_id
-        if claim is not None and not ends_first:
-            # libvirt lists it before it has started.
-            gone.append(running.pop(promise.uuid))
-        held = figures.held.get(promise.uuid, {})
-        for need in promise.needs:
-            key = (need.node, need.page_size)
-            if key not in spoken:
-                continue
-            if promise.uuid in starting:
-                spoken[key].starting += need.pages
-                spoken[key].touched += min(need.pages, held.get(key, 0))
-            elif claim is not None and ends_first:
-                if key not in small:
-                    more = need.pages - claim.pages(*key)
-                    spoken[key].promised += max(0, more)
-            elif promise.uuid in returning:
-                spoken[key].returning += need.pages
-            else:
-                spoken[key].promised += need.pages
-    others_claim = availability.claimed(gone)
-    for key, pages in figures.sums().items():
-        if key in spoken:
-            pages -= others_claim.get(key, 0)
-            spoken[key].claimed = spoken[key].unread = pages
-    for claim_uuid, looked_at in figures.held.items():
-        if claim_uuid not in running:
-            continue
-        for need in running[claim_uuid].needs:
-            key = (need.node, need.page_size)
-            if key in spoken:
-                held_pages = looked_at.get(key, 0)
-                spoken[key].unread -= need.pages
-                spoken[key].held += held_pages
-                spoken[key].idle += max(0, need.pages - held_pages)
-    if own is not None:
-        known = figures.held.get(uuid)
-        for need in own.needs:
-            key = (need.node, need.page_size)
-            if key in spoken:
-                spoken[key].own = (
-                    need.pages if known is None else known.get(key, 0)
-                )
-        for need in needs:
-            key = (need.node, need.page_size)
-            if key in small:
-                spoken[key].own = need.pages
-    for pool in figures.pools:
-        each = spoken[pool.node, pool.page_size]
-        # Of those that were not looked at, what cannot be in use is idle.
-        used = pool.total - pool.free - each.touched - each.held - each.own
-        each.idle += max(0, each.unread - max(0, used))
-    return spoken
-
-
 def _left(
-    spoken: Mapping[facts.Key, _Spoken], figures: facts.Figures, at_best: bool
+    spoken: spoken_for.Pools, figures: facts.Figures, at_best: bool
 ) -> tuple[list[availability.Pool], dict[int, availability.Bound]]:
     """Pools and bounds, less what is spoken for.
 

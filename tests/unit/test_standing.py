@@ -17,7 +17,7 @@ import dataclasses
 import hypothesis
 from hypothesis import strategies as st
 
-from nova_numa_guard import availability, pools, standing
+from nova_numa_guard import availability, pools, spoken_for, standing
 from tests.unit import base, known, samples
 
 HUGE, GIANT, SMALL = samples.HUGE, samples.GIANT, pools.SMALL_PAGE
@@ -924,7 +924,7 @@ class PropertyTest(base.TestCase):
         wanted, promises, now = case
         left = {}
         for at_best in (False, True):
-            spoken = standing._spoken_for(
+            spoken = spoken_for.of_pools(
                 'm', wanted, [p for p in promises if p.uuid != 'm'], now
             )
             found, bounds = standing._left(spoken, now, at_best)
