@@ -114,6 +114,19 @@ class Delivery:
             self._wanted = True
             self._work()
 
+    def stop(self) -> None:
+        """Let an audit end that is under way, and begin no other.
+
+        Until it is asked for again: the service may be started again. Waits
+        for INTERVAL at most.
+        """
+        until = time.monotonic() + INTERVAL
+        with self._changed:
+            self._wanted, self._left = False, None
+            self._changed.notify_all()
+            while self._working and (left := until - time.monotonic()) > 0:
+                self._changed.wait(left)
+
     def _tracker(self) -> Any:
         """nova.compute.resource_tracker.ResourceTracker.
 
@@ -163,6 +176,7 @@ class Delivery:
                 due = self._due()
                 if due is None:
                     self._working = False
+                    self._changed.notify_all()
                     return
                 left = due - self._clock()
                 if left > 0:

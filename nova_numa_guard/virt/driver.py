@@ -111,6 +111,11 @@ class NUMAGuardDriver(live_migration.LiveMigration):
         [node] = self.get_available_nodes()
         self.page_check.arrivals.settle(host, node)
 
+    def cleanup_host(self, host: str) -> None:
+        # Nova takes down what an audit needs, libvirt's connection first.
+        self.delivery.stop()
+        super().cleanup_host(host)
+
     def spawn(
         self, context: Any, instance: Any, *args: Any, **kwargs: Any
     ) -> None:

@@ -16,6 +16,7 @@ import collections
 import inspect
 import itertools
 import threading
+import time
 import types
 
 import fixtures
@@ -323,6 +324,58 @@ class OtherPathsTest(DeliveryTestCase):
         self.assertTrue(thread.daemon)
         thread.join(30)
         self.assertFalse(thread.is_alive())
+
+
+class StopTest(DeliveryTestCase):
+    """The service stops."""
+
+    def setUp(self):
+        super().setUp()
+        self.begun, self.goes_on = threading.Event(), threading.Event()
+        self.addCleanup(self.goes_on.set)
+
+        def audit(context, node):
+            self.tracker.audits += 1
+            self.begun.set()
+            self.goes_on.wait(30)
+
+        self.tracker.update_available_resource = audit
+        self.delivery = delivery.Delivery(
+            self.delivery._virtapi, self.refusals, self.refresh
+        )
+
+    def test_what_waits_is_not_begun(self):
+        self.delivery._may_write = time.monotonic() + 60
+        self.delivery.request_audit()
+        self.delivery.stop()
+        self.assertFalse(self.delivery._working)
+        self.assertEqual(0, self.tracker.audits)
+
+    def test_what_was_begun_ends_before(self):
+        self.delivery.request_audit()
+        self.assertTrue(self.begun.wait(30))
+        threading.Timer(0.1, self.goes_on.set).start()
+        self.delivery.stop()
+        self.assertTrue(self.goes_on.is_set())
+        self.assertFalse(self.delivery._working)
+
+    def test_one_that_hangs_is_left(self):
+        self.useFixture(
+            fixtures.MonkeyPatch(f'{delivery.__name__}.INTERVAL', 0.1)
+        )
+        self.delivery.request_audit()
+        self.assertTrue(self.begun.wait(30))
+        self.delivery.stop()
+        self.assertTrue(self.delivery._working)
+
+    def test_there_is_none(self):
+        self.delivery.stop()
+        self.assertFalse(self.delivery._working)
+
+    def test_it_may_start_again(self):
+        self.delivery.stop()
+        self.delivery.request_audit()
+        self.assertTrue(self.begun.wait(30))
 
 
 class ManyTest(DeliveryTestCase):

@@ -101,6 +101,16 @@ class StartTest(DriverTestCase):
             self.calls,
         )
 
+    def test_audits_end_before_nova_cleans_up(self):
+        self.useFixture(
+            fixtures.MonkeyPatch(
+                'nova_numa_guard.virt.delivery.Delivery.stop',
+                lambda delivery: self.calls.append('stop'),
+            )
+        )
+        self.driver.cleanup_host('this')
+        self.assertEqual(['stop', ('cleanup_host', ('this',), {})], self.calls)
+
     def test_init_host(self):
         self.driver.init_host('this')
         self.assertEqual([('init_host', ('this',), {})], self.calls)

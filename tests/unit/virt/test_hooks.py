@@ -121,6 +121,7 @@ class OverridesTest(HooksTestCase):
             '_resume_guest_after_snapshot',
             '_suspend_guest_for_snapshot',
             'check_can_live_migrate_destination',
+            'cleanup_host',
             'get_available_resource',
             'init_host',
             'post_claim_migrate_data',
