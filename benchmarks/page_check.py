@@ -22,7 +22,7 @@ too, for comparison on a machine that is busy.
 Run it as ``python -m benchmarks.page_check``; it takes pyperf's options.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 import contextlib
 import sys
 import types
@@ -61,31 +61,42 @@ SIZES = (64, 2048, 1048576)  # KiB
 GUESTS = 100
 CELL = 64  # pages of each guest cell
 SIZE = 2048
-PER_POOL = 2 * GUESTS // NODES * CELL
 
 
 class Host:
     """A compute host, whose guests have touched what is theirs."""
 
-    def __init__(self, machine: fixture.KernelFixture) -> None:
+    def __init__(
+        self,
+        machine: fixture.KernelFixture,
+        nodes: int = NODES,
+        sizes: Sequence[int] = SIZES,
+        guests: int = GUESTS,
+    ) -> None:
         self.root = machine.root
-        for size in SIZES:
+        placed = [
+            (2 * number % nodes, (2 * number + 1) % nodes)
+            for number in range(guests)
+        ]
+        for size in sizes:
             machine.set_bound(size)
-            for node in range(NODES):
-                taken = PER_POOL if size == SIZE else 0
+            for node in range(nodes):
+                taken = 0
+                if size == SIZE:
+                    taken = CELL * sum(pair.count(node) for pair in placed)
                 machine.set_pool(node, size, taken + 512, free=512)
         self.libvirt: Any = domains.Host()
-        for number in range(GUESTS):
-            node = 2 * number % NODES
-            kib = CELL * SIZE
+        for number, pair in enumerate(placed):
             self.libvirt.add(
                 str(uuid.uuid4()),
-                number,
-                *((node, kib, SIZE), (node + 1, kib, SIZE)),
+                number + 1,
+                *((node, CELL * SIZE, SIZE) for node in pair),
             )
         self.instance = samples.instance(
-            samples.guest_cell(256, page_size=SIZE, node=0),
-            samples.guest_cell(256, page_size=SIZE, node=1),
+            *(
+                samples.guest_cell(256, page_size=SIZE, node=node)
+                for node in range(min(2, nodes))
+            )
         )
         self.needs = needs.pages(self.instance, self.instance.numa_topology)
         self.context = samples.context()

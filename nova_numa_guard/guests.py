@@ -20,7 +20,7 @@ import dataclasses
 import enum
 
 
-class Kind(enum.Enum):
+class Kind(enum.StrEnum):
     """The two kinds of guest.
 
     A guest is affined if and only if Nova gave it a NUMA topology; page size,

@@ -30,7 +30,7 @@ NEUTRAL = 0.5
 BOTH = frozenset(guests.Kind)
 
 
-class Isolation(enum.Enum):
+class Isolation(enum.StrEnum):
     """What floating and affined guests may share."""
 
     NONE = 'none'
@@ -94,7 +94,8 @@ class Policy:
     last: guests.Kind | None = None
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
+# Not frozen, as little as what occupancy makes for each host.
+@dataclasses.dataclass(slots=True)
 class Verdict:
     """Whether a guest may join a host.
 
@@ -112,6 +113,15 @@ class Verdict:
         return self.reason in _OF_KIND
 
 
+# What passes needs no words, and is the same for every host.
+_EXEMPT = Verdict(True, Reason.EXEMPT)
+_NOT_ISOLATED = Verdict(True, Reason.NOT_ISOLATED)
+_BY_CELL = Verdict(True, Reason.BY_CELL)
+_NO_OTHER_KIND = Verdict(True, Reason.NO_OTHER_KIND)
+_MIXED_OPEN = Verdict(True, Reason.MIXED_OPEN)
+_DOMINANT_KIND = Verdict(True, Reason.DOMINANT_KIND)
+
+
 def judge(
     kind: guests.Kind | None, present: occupancy.HostContent, policy: Policy
 ) -> Verdict:
@@ -120,7 +130,7 @@ def judge(
     :param kind: None for a guest that is exempt
     """
     if kind is None:
-        return Verdict(True, Reason.EXEMPT)
+        return _EXEMPT
     if kind not in policy.accepts:
         accepted = sorted(k.value for k in policy.accepts)
         return Verdict(
@@ -130,42 +140,43 @@ def judge(
             + (' and '.join(accepted) or 'neither kind'),
         )
     if policy.isolation is Isolation.NONE:
-        return Verdict(True, Reason.NOT_ISOLATED)
+        return _NOT_ISOLATED
     if policy.isolation is Isolation.CELL:
-        return Verdict(True, Reason.BY_CELL)
-    if not present.of(kind.other):
-        return Verdict(True, Reason.NO_OTHER_KIND)
+        return _BY_CELL
+    other = kind.other
+    if not present.of(other):
+        return _NO_OTHER_KIND
     if present.mixed:
         return _judge_mixed(kind, present, policy)
     reason = (
         Reason.FLOATING_PRESENT
-        if kind.other is guests.Kind.FLOATING
+        if other is guests.Kind.FLOATING
         else Reason.AFFINED_PRESENT
     )
-    return Verdict(False, reason, describe(kind.other, present))
+    return Verdict(False, reason, describe(other, present))
 
 
 def _judge_mixed(
     kind: guests.Kind, present: occupancy.HostContent, policy: Policy
 ) -> Verdict:
     if policy.mixed_hosts is MixedHosts.OPEN:
-        return Verdict(True, Reason.MIXED_OPEN)
+        return _MIXED_OPEN
     both = f'floating {present.floating} MiB, affined {present.affined} MiB'
     both += _doubt(present)
     if policy.mixed_hosts is MixedHosts.CLOSED:
         return Verdict(False, Reason.MIXED_CLOSED, f'mixed host: {both}')
     if dominant(present, policy.last) is kind:
-        return Verdict(True, Reason.DOMINANT_KIND)
+        return _DOMINANT_KIND
     return Verdict(
         False,
         Reason.MINORITY_KIND,
-        f'mixed host, mostly {kind.other.value}: {both}',
+        f'mixed host, mostly {kind.other}: {both}',
     )
 
 
 def describe(kind: guests.Kind, present: occupancy.HostContent) -> str:
     """How many guests of a kind there are, in words."""
-    text = f'{kind.value} guests present: '
+    text = f'{kind} guests present: '
     if present.count:
         text += f'{present.count}, '
     return f'{text}{present.of(kind)} MiB{_doubt(present)}'

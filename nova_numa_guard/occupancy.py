@@ -12,16 +12,17 @@
 
 """The guests on a host, told apart by kind.
 
-Pure: figures in, figures out.
+Pure: figures in, figures out. What a scheduler makes anew for each host of
+each request is not frozen, because Python takes four times as long to make
+what is; nothing changes it all the same.
 """
 
-from collections.abc import Sequence
 import dataclasses
 
 from nova_numa_guard import guests
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
+@dataclasses.dataclass(slots=True, unsafe_hash=True)
 class Share:
     """What a number of guests have together.
 
@@ -67,39 +68,7 @@ class Correction:
     exempt_affined: Share = NOBODY
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class CellUsage:
-    """What affined guests use of one host NUMA cell.
-
-    :param memory: MiB
-    :param cpus: CPUs, shared and pinned ones together
-    """
-
-    memory: int
-    cpus: int
-
-
-@dataclasses.dataclass(frozen=True, slots=True)
-class HostUsage:
-    """What a scheduler knows of a host without asking a database.
-
-    :param memory: MiB in use, the host's reserve included
-    :param vcpus: vCPUs in use, the host's reserve included
-    :param guests: guests of either kind, those that are migrating in excluded
-    :param cells: usage by affined guests, of each host NUMA cell
-    :param correction: what the host has reported, or what is assumed
-    :param reported: whether the host itself said so
-    """
-
-    memory: int
-    vcpus: int
-    guests: int
-    cells: Sequence[CellUsage]
-    correction: Correction
-    reported: bool
-
-
-@dataclasses.dataclass(frozen=True, slots=True)
+@dataclasses.dataclass(slots=True)
 class HostContent:
     """The guests on a host, by kind.
 
@@ -108,7 +77,8 @@ class HostContent:
 
     :param floating: MiB of the floating guests
     :param affined: MiB of the affined guests
-    :param untied: MiB and vCPUs of all guests without a topology
+    :param untied: MiB of all guests without a topology; and their vCPUs, if
+        the CPUs of the others are known
     :param count: guests on the host; None if they are of both kinds, because
         then it is not known how many are of each
     :param estimated: whether the host has not reported its reserve, so that
@@ -131,7 +101,15 @@ class HostContent:
         return self.floating if kind is guests.Kind.FLOATING else self.affined
 
 
-def content(usage: HostUsage) -> HostContent:
+def content(
+    memory: int,
+    vcpus: int,
+    guests: int,
+    cell_memory: int,
+    cell_cpus: int | None,
+    correction: Correction,
+    reported: bool,
+) -> HostContent:
     """Tell a host's guests apart by the memory that they use.
 
     Nova counts affined guests by cell, and every guest in the total; what is
@@ -140,25 +118,40 @@ def content(usage: HostUsage) -> HostContent:
     CPUs than it has.) A host that has not reported its reserve has floating
     guests if it has guests and no affined ones; among affined ones they are
     believed in only if the vCPUs in use say so as well.
+
+    :param memory: MiB in use, the host's reserve included
+    :param vcpus: vCPUs in use, the host's reserve included
+    :param guests: guests of either kind, those that are migrating in excluded
+    :param cell_memory: MiB that affined guests use of all the host's NUMA
+        cells together
+    :param cell_cpus: CPUs of theirs, shared and pinned ones together; None
+        if nobody needs to know: they tell which guests there are on a host
+        that has affined ones and has not reported, and what is left of CPUs
+        that only guests without a topology share
+    :param correction: what the host has reported, or what is assumed
+    :param reported: whether the host itself said so
     """
-    fix = usage.correction
-    affined = sum(cell.memory for cell in usage.cells) + fix.unseen_memory
-    cpus = sum(cell.cpus for cell in usage.cells) + fix.unseen_vcpus
-    floating = max(0, usage.memory - affined - fix.reserved_memory)
-    vcpus = max(0, usage.vcpus - cpus - fix.reserved_cpus)
-    if not usage.reported:
-        if not usage.guests or (affined and usage.vcpus <= cpus):
+    fix = correction
+    affined = cell_memory + fix.unseen_memory
+    floating = memory - affined - fix.reserved_memory
+    if floating < 0:
+        floating = 0
+    cpus = left = 0
+    if cell_cpus is not None:
+        cpus = cell_cpus + fix.unseen_vcpus
+        left = max(0, vcpus - cpus - fix.reserved_cpus)
+    if not reported:
+        if not guests or (affined and vcpus <= cpus):
             floating = 0
         elif not affined:
             floating = max(1, floating)
-    untied = Share(memory=floating, vcpus=vcpus)
-    floating = max(0, floating - fix.exempt_floating.memory)
-    affined = max(0, affined - fix.exempt_affined.memory)
-    exempt = fix.exempt_floating.guests + fix.exempt_affined.guests
-    return HostContent(
-        floating,
-        affined,
-        untied=untied,
-        count=None if floating and affined else max(0, usage.guests - exempt),
-        estimated=not usage.reported,
-    )
+    untied = Share(0, floating, left)
+    exempt = 0
+    if fix.exempt_floating is not NOBODY or fix.exempt_affined is not NOBODY:
+        floating = max(0, floating - fix.exempt_floating.memory)
+        affined = max(0, affined - fix.exempt_affined.memory)
+        exempt = fix.exempt_floating.guests + fix.exempt_affined.guests
+    count = None
+    if not (floating and affined):
+        count = guests - exempt if guests > exempt else 0
+    return HostContent(floating, affined, untied, count, not reported)

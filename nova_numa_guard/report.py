@@ -209,6 +209,8 @@ def _words(written: writing.Writing) -> list[Any]:
 def _writing(
     policy: str | None, confined: list[str] | None
 ) -> writing.Writing:
+    if policy is None and confined is None:
+        return writing.STOCK
     return writing.Writing(
         None if policy is None else tuning.SmallPagePolicy(policy),
         None
@@ -227,6 +229,9 @@ def _numbers(share: occupancy.Share) -> tuple[int, ...]:
 
 def _share(numbers: list[int]) -> occupancy.Share:
     count, memory, vcpus = map(_natural, numbers)
+    # A scheduler holds thousands of these, and most are nobody.
+    if not (count or memory or vcpus):
+        return occupancy.NOBODY
     return occupancy.Share(count, memory, vcpus)
 
 

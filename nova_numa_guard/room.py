@@ -34,7 +34,8 @@ class Need:
     vcpus: int
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
+# Not frozen, as little as what occupancy makes for each host.
+@dataclasses.dataclass(slots=True)
 class Capacity:
     """What a host has for all its guests without a topology together.
 
@@ -76,24 +77,27 @@ def judge(
 
     :param untied: what the guests without a topology have already
     """
-    cells = ','.join(map(str, capacity.cells))
-    short = isolation.Reason.SMALL_PAGES_SHORT
-    where = 'small-page memory'
-    if cells:
-        short = isolation.Reason.CELL_MEMORY_SHORT
-        where = f'small-page memory of the floating cells {cells}'
     memory = capacity.memory_left(untied)
     if need.memory > memory:
+        short = isolation.Reason.SMALL_PAGES_SHORT
+        where = 'small-page memory'
+        if capacity.cells:
+            short = isolation.Reason.CELL_MEMORY_SHORT
+            where += f' of the floating cells {_names(capacity.cells)}'
         return _verdict(short, where, f'{need.memory} MiB', memory)
     cpus = capacity.cpus_left(untied)
     if cpus is not None and need.vcpus > cpus:
         return _verdict(
             isolation.Reason.CELL_CPUS_SHORT,
-            f'CPUs of the floating cells {cells}',
+            f'CPUs of the floating cells {_names(capacity.cells)}',
             f'{need.vcpus} vCPUs',
             cpus,
         )
     return None
+
+
+def _names(cells: tuple[int, ...]) -> str:
+    return ','.join(map(str, cells))
 
 
 def _verdict(

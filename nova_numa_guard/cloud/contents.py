@@ -115,7 +115,7 @@ class Server:
 def of(host: hosts.Host) -> Content:
     """What a host has; it has to have reported."""
     state = host.state
-    record = host_states.report_of(state)
+    record = host_states.whole_report_of(state)
     present = host_states.content_of(state, record)
     decision = policies.decide(
         isolation.Isolation(CONF.numa_guard.isolation),

@@ -58,7 +58,7 @@ class Explainer:
     def __init__(self, request: requests.Request) -> None:
         self._spec = request.spec
         self._left = request.host
-        self._judge = judgement.Judge().request(request.spec)
+        self._request = judgement.Judge().request(request.spec)
         self._nova = numa_topology_filter.NUMATopologyFilter()
         asked = request.spec.pci_requests
         self._pci = asked.requests if asked else None
@@ -69,7 +69,7 @@ class Explainer:
     @property
     def kind(self) -> str:
         """What sort of guest it is."""
-        kind = self._judge.kind
+        kind = self._request.kind
         return kind.value if kind else 'exempt'
 
     def remarks(self, assume_empty: bool) -> list[str]:
@@ -107,12 +107,13 @@ class Explainer:
 
     def _guard(self, state: Any) -> explanation.Opinion:
         try:
-            found = self._judge.of(state)
+            look = self._request.look(state)
+            verdict = self._request.fits(state, look)
         except Exception as exc:
             # The filter lets it pass then, and warns.
             return Opinion(Word.PASSES, text=f'unreadable: {exc!r}')
         return explanation.guards(
-            found.verdict, found.enforce, self._judge.lenient
+            verdict, look.rule.decision.enforce, self._request.lenient
         )
 
     def _novas(self, state: Any) -> explanation.Opinion:

@@ -77,10 +77,11 @@ class NUMAGuardFilter(filters.BaseHostFilter):
             yield from filter_obj_list
             return
         request = self._request(spec_obj)
+        # To ask for each host takes as long as to judge it.
+        debug = LOG.isEnabledFor(logging.DEBUG)
         tally = _Tally(request is not None and request.lenient)
         for host_state in filter_obj_list:
-            found = self._judged(host_state, request)
-            if tally.keeps(found):
+            if tally.keeps(*self._judged(host_state, request, debug)):
                 yield host_state
         tally.log(judgement.name(spec_obj))
 
@@ -98,29 +99,36 @@ class NUMAGuardFilter(filters.BaseHostFilter):
             return None
 
     def _judged(
-        self, host_state: Any, request: judgement.Request | None
-    ) -> judgement.Judgement | None:
-        """What was found of one host; None if it cannot be judged."""
+        self,
+        host_state: Any,
+        request: judgement.Request | None,
+        debug: bool,
+    ) -> tuple[isolation.Verdict | None, bool]:
+        """The verdict on one host, and whether it counts.
+
+        The verdict is None if the host cannot be judged.
+        """
         if request is None:
-            return None
+            return None, False
         try:
-            found = request.of(host_state)
+            look = request.look(host_state)
+            verdict = request.fits(host_state, look)
         except Exception as exc:
             self._judge.complain(
                 str(getattr(host_state, 'host', host_state)),
                 f'it cannot be judged and passes: {exc!r}',
             )
-            return None
-        if not found.verdict.passes:
+            return None, False
+        if debug and not verdict.passes:
             LOG.debug(
                 '%(host_state)s fails NUMA guard: %(reason)s (%(detail)s)',
                 {
                     'host_state': host_state,
-                    'reason': found.verdict.reason,
-                    'detail': found.verdict.detail,
+                    'reason': verdict.reason,
+                    'detail': verdict.detail,
                 },
             )
-        return found
+        return verdict, look.rule.decision.enforce
 
 
 class _Tally:
@@ -135,20 +143,22 @@ class _Tally:
         self._done: collections.Counter[str] = collections.Counter()
         self._total = 0
 
-    def keeps(self, found: judgement.Judgement | None) -> bool:
-        """Whether a host stays among those that may be chosen."""
+    def keeps(self, verdict: isolation.Verdict | None, counts: bool) -> bool:
+        """Whether a host stays among those that may be chosen.
+
+        :param verdict: on the host; None if it cannot be judged
+        :param counts: whether a host that does not pass is removed
+        """
         self._total += 1
-        if found is None:
+        if verdict is None:
             self._reasons[isolation.Reason.UNREADABLE] += 1
-            self._done['passed'] += 1
             return True
-        if found.verdict.passes:
-            self._done['passed'] += 1
+        if verdict.passes:
             return True
-        self._reasons[found.verdict.reason] += 1
-        if not found.enforce:
+        self._reasons[verdict.reason] += 1
+        if not counts:
             self._done['would have removed'] += 1
-        elif self._lenient and found.verdict.of_kind:
+        elif self._lenient and verdict.of_kind:
             self._done['kept as the last choice'] += 1
         else:
             self._done['removed'] += 1
@@ -170,8 +180,8 @@ class _Tally:
         ]
         last_resort = (
             self._done['kept as the last choice']
-            and not self._done['passed']
             and not self._done['would have removed']
+            and self._total == self._done.total()
         )
         LOG.log(
             logging.WARNING if last_resort else logging.INFO,

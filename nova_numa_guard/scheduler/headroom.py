@@ -38,7 +38,7 @@ def page_sizes(spec_obj: Any) -> set[int]:
     }
 
 
-def of(host_state: Any, sizes: set[int], found: judgement.Judgement) -> int:
+def of(host_state: Any, sizes: set[int], found: judgement.Look) -> int:
     """MiB that are free in the pools that a guest needs, of the scarcest.
 
     Of huge pages it is the node that has most which counts: a guest's cell
@@ -46,48 +46,60 @@ def of(host_state: Any, sizes: set[int], found: judgement.Judgement) -> int:
 
     :param sizes: as page_sizes() has them
     """
-    huge = _huge(host_state, found.record)
-    small = _small(host_state, found)
-    return min(_free(size, small, huge) for size in sizes)
+    # Nearly every guest has one.
+    if len(sizes) == 1:
+        (size,) = sizes
+        return _free(host_state, size, found)
+    return min(_free(host_state, size, found) for size in sizes)
 
 
-def _free(size: int, small: int, huge: dict[int, int]) -> int:
-    most = max(huge.values(), default=0)
+def _free(host_state: Any, size: int, found: judgement.Look) -> int:
+    # Each is looked for only where it is asked for: to count small pages
+    # takes longer than all the rest.
     if size == hardware.MEMPAGES_LARGE:
-        return most
+        return _huge(host_state, found.record)
     if size == hardware.MEMPAGES_ANY:
-        return max(small, most)
+        return max(_small(host_state, found), _huge(host_state, found.record))
     if size <= _LARGEST_SMALL_PAGE:
-        return small
-    return huge.get(size, 0)
+        return _small(host_state, found)
+    return _huge(host_state, found.record, size)
 
 
-def _small(host_state: Any, found: judgement.Judgement) -> int:
+def _small(host_state: Any, found: judgement.Look) -> int:
     """MiB of small pages; of all the host if it does not say."""
-    capacity = host_states.capacity_of(host_state, found.record)
+    capacity = host_states.capacity_of(
+        host_state, found.record, found.unreported
+    )
     if capacity is None:
         return max(0, int(host_state.free_ram_mb))
     return capacity.memory_left(found.present.untied)
 
 
-def _huge(host_state: Any, record: report.Report | None) -> dict[int, int]:
-    """MiB on the node that has most, by page size in KiB.
+def _huge(
+    host_state: Any, record: report.Report | None, size: int | None = None
+) -> int:
+    """MiB on the node that has most.
 
     The report has what the kernel has free; without it, Nova's figures.
+
+    :param size: of the pages in KiB; None: of the size that has most
     """
     if record and record.headroom:
-        return {
-            size: max(nodes.values(), default=0) * size // units.Ki
-            for size, nodes in record.headroom.items()
-        }
-    free: dict[int, int] = {}
-    topology = host_state.numa_topology
-    for cell in topology.cells if topology else ():
-        for pages in cell.mempages or ():
-            if pages.size_kb > _LARGEST_SMALL_PAGE:
-                mib = pages.free_kb // units.Ki
-                free[pages.size_kb] = max(free.get(pages.size_kb, 0), mib)
-    return free
+        if size is not None:
+            nodes = record.headroom.get(size)
+            return max(nodes.values()) * size // units.Ki if nodes else 0
+        return max(
+            (
+                max(nodes.values(), default=0) * known // units.Ki
+                for known, nodes in record.headroom.items()
+            ),
+            default=0,
+        )
+    most = 0
+    for known, free in host_states.free_pages(host_state, size):
+        if known > _LARGEST_SMALL_PAGE and free * known > most:
+            most = free * known
+    return most // units.Ki
 
 
 def refused(record: report.Report | None, sizes: set[int], now: float) -> bool:

@@ -16,12 +16,19 @@ It reads only what they hold, and nothing that loads lazily:
 ``HostState.instances`` would ask the database guest by guest. All of it is
 kept up to date while the guests of one request are placed one by one, except
 for ``stats``.
+
+This is done for every host and every request, so fields of Nova's objects are
+read where Nova keeps them: their properties first ask whether the field is to
+be loaded, which takes six times as long, and of these objects none is.
 """
 
-import functools
+import dataclasses
+import itertools
+import operator
 from typing import Any
 
 import nova.conf
+from nova.objects import base
 from oslo_log import log as logging
 from oslo_utils import units
 
@@ -30,6 +37,23 @@ from nova_numa_guard import room as rooms
 
 CONF = nova.conf.CONF
 LOG = logging.getLogger(__name__)
+
+
+def fields(*names: str) -> Any:
+    """What reads these fields of one of Nova's objects, at once.
+
+    It raises AttributeError if one is not set.
+    """
+    return operator.attrgetter(*map(base.get_attrname, names))
+
+
+_cells = fields('cells')
+_memory_usage = fields('memory_usage')
+_cpus = fields('cpu_usage', 'pinned_cpus')
+_mempages = fields('mempages')
+_page_size = fields('size_kb')
+_pages = fields('size_kb', 'total', 'used')
+_RESERVED = base.get_attrname('reserved')
 
 
 def kind_of(spec_obj: Any) -> guests.Kind | None:
@@ -52,36 +76,58 @@ def is_move(spec_obj: Any) -> bool:
 
 
 def report_of(host_state: Any) -> report.Report | None:
-    """What the host's compute has reported; None if nothing that we know."""
+    """What the host's compute has reported; None if nothing that we know.
+
+    As Reports has it: without the free pages of most nodes.
+    """
+    text = _text_of(host_state)
+    return None if text is None else _REPORTS.read(host_state.host, text)
+
+
+def whole_report_of(host_state: Any) -> report.Report | None:
+    """The same with the free pages of all nodes, which takes much longer."""
+    text = _text_of(host_state)
+    return None if text is None else _decode(host_state.host, text)
+
+
+def _text_of(host_state: Any) -> str | None:
     stats = getattr(host_state, 'stats', None)
     text = stats.get(report.STATS_KEY) if isinstance(stats, dict) else None
-    return _decode(host_state.host, text if text is None else str(text))
+    return None if text is None else str(text)
+
+
+def assumed() -> occupancy.Correction:
+    """What is believed of a host that has reported nothing."""
+    return occupancy.Correction(CONF.reserved_host_memory_mb)
 
 
 def content_of(
-    host_state: Any, record: report.Report | None
+    host_state: Any,
+    record: report.Report | None,
+    unreported: occupancy.Correction | None = None,
 ) -> occupancy.HostContent:
-    """The guests on a host, by kind."""
+    """The guests on a host, by kind.
+
+    :param unreported: assumed(), for who asks for many hosts
+    """
     topology = host_state.numa_topology
+    cells = _cells(topology) if topology is not None else ()
+    memory = sum(map(_memory_usage, cells))
+    # Of a large fleet nothing is in the CPU's caches, and every object more
+    # that is looked at costs as much as ten lines of this.
+    cpus = None
+    if record.floating_cells if record else memory:
+        cpus = 0
+        for shared, pinned in map(_cpus, cells):
+            cpus += shared + len(pinned)
     return occupancy.content(
-        occupancy.HostUsage(
-            memory=host_state.total_usable_ram_mb - host_state.free_ram_mb,
-            vcpus=host_state.vcpus_used,
-            guests=host_state.num_instances,
-            cells=tuple(
-                occupancy.CellUsage(
-                    memory=cell.memory_usage,
-                    cpus=cell.cpu_usage + len(cell.pinned_cpus),
-                )
-                for cell in (topology.cells if topology else ())
-            ),
-            correction=(
-                record.correction
-                if record
-                else occupancy.Correction(CONF.reserved_host_memory_mb)
-            ),
-            reported=record is not None,
-        )
+        host_state.total_usable_ram_mb - host_state.free_ram_mb,
+        host_state.vcpus_used,
+        host_state.num_instances,
+        memory,
+        cpus,
+        record.correction if record else unreported or assumed(),
+        record is not None,
     )
 
 
@@ -97,20 +143,22 @@ def wishes_of(host_state: Any) -> tuple[policies.Wish, ...]:
 
 def judge_room(
     host_state: Any,
-    spec_obj: Any,
+    need: rooms.Need,
     record: report.Report | None,
     present: occupancy.HostContent,
+    unreported: occupancy.Correction | None = None,
 ) -> isolation.Verdict | None:
     """Why a guest without a topology has no room; None if it has."""
-    need = rooms.Need(spec_obj.memory_mb, spec_obj.vcpus)
-    capacity = capacity_of(host_state, record)
+    capacity = capacity_of(host_state, record, unreported)
     if capacity is None:
         return None
     return rooms.judge(need, present.untied, capacity)
 
 
 def capacity_of(
-    host_state: Any, record: report.Report | None
+    host_state: Any,
+    record: report.Report | None,
+    unreported: occupancy.Correction | None = None,
 ) -> rooms.Capacity | None:
     """What a host has for guests without a topology; None: nobody knows."""
     if record and record.floating_cells:
@@ -125,15 +173,30 @@ def capacity_of(
     memory = _small_memory(host_state, record)
     if memory is None:
         return None
-    reserved = (
-        record.correction.reserved_memory
-        if record
-        else CONF.reserved_host_memory_mb
-    )
+    fix = record.correction if record else unreported or assumed()
     return rooms.Capacity(
-        max(0, memory - reserved),
-        ram_allocation_ratio=_ratio(host_state.ram_allocation_ratio),
+        max(0, memory - fix.reserved_memory),
+        None,
+        _ratio(host_state.ram_allocation_ratio),
     )
+
+
+def free_pages(host_state: Any, wanted: int | None) -> list[tuple[int, int]]:
+    """The pools by Nova's own figures: pages in KiB, and how many are free.
+
+    :param wanted: KiB; None: of every size
+    """
+    topology = host_state.numa_topology
+    cells = _cells(topology) if topology is not None else ()
+    pools = filter(None, map(_mempages, cells))
+    found = []
+    for pages in itertools.chain.from_iterable(pools):
+        if wanted is None or _page_size(pages) == wanted:
+            size, total, used = _pages(pages)
+            # An old compute has none, as Nova says where it asks for it.
+            reserved = getattr(pages, _RESERVED, 0)
+            found.append((size, total - used - reserved))
+    return found
 
 
 def _small_memory(host_state: Any, record: report.Report | None) -> int | None:
@@ -141,25 +204,29 @@ def _small_memory(host_state: Any, record: report.Report | None) -> int | None:
 
     None if nobody knows.
     """
+    reported = record.small_memory if record else None
     topology = host_state.numa_topology
-    if not topology or not topology.cells:
-        return record.small_memory if record else None
-    total = taken = 0
-    for cell in topology.cells:
-        if not cell.mempages:
-            return None
-        small, *huge = sorted(cell.mempages, key=_size)
-        total += small.total * small.size_kb
-        taken += cell.memory_usage * units.Ki
-        taken -= sum(pages.used * pages.size_kb for pages in huge)
-    if record and record.small_memory is not None:
-        total = record.small_memory * units.Ki
-    return max(0, (total - taken) // units.Ki)
-
-
-def _size(pages: Any) -> int:
-    size: int = pages.size_kb
-    return size
+    cells = _cells(topology) if topology is not None else ()
+    if not cells:
+        return reported
+    taken = units.Ki * sum(map(_memory_usage, cells))
+    # Most hosts have either kind, and then there is no page to be counted.
+    if reported is not None and not taken:
+        return reported
+    pools = [*map(_mempages, cells)]
+    if not all(pools):
+        return None
+    small = min(map(_page_size, pools[0]))
+    total = 0
+    for size, count, used in map(_pages, itertools.chain.from_iterable(pools)):
+        if size == small:
+            total += size * count
+        else:
+            taken -= size * used
+    if reported is not None:
+        total = reported * units.Ki
+    left: int = (total - taken) // units.Ki
+    return max(0, left)
 
 
 def _ratio(ratio: float | None) -> float:
@@ -167,9 +234,35 @@ def _ratio(ratio: float | None) -> float:
     return ratio or 1.0
 
 
-@functools.lru_cache(maxsize=4096)
-def _decode(host: str, text: str | None) -> report.Report | None:
-    """Decode a record, and complain of a bad one only when it changes."""
+class Reports:
+    """The records of hosts, decoded anew only when they change.
+
+    It keeps the last one of each host, so that it holds as many as there are
+    hosts, and a request that goes over all of them never drops one that the
+    next will need. Of the free pages of a size it keeps the node that has
+    most, which is all that is asked for: the rest is half of a record.
+    Threads may share it: two may decode the same record.
+    """
+
+    def __init__(self) -> None:
+        self._known: dict[str, tuple[str, report.Report | None]] = {}
+
+    def read(self, host: str, text: str) -> report.Report | None:
+        """Decode a record, and complain of a bad one only when it changes."""
+        known = self._known.get(host)
+        if known is None or known[0] != text:
+            known = self._known[host] = text, _brief(_decode(host, text))
+        return known[1]
+
+    def forget(self) -> None:
+        """Decode all of them anew."""
+        self._known.clear()
+
+
+_REPORTS = Reports()
+
+
+def _decode(host: str, text: str) -> report.Report | None:
     try:
         return report.decode(text)
     except ValueError as exc:
@@ -177,3 +270,17 @@ def _decode(host: str, text: str | None) -> report.Report | None:
             'The NUMA guard report of host %s is ignored: %s', host, exc
         )
         return None
+
+
+def _brief(record: report.Report | None) -> report.Report | None:
+    if record is None:
+        return None
+    return dataclasses.replace(
+        record,
+        headroom={
+            size: dict([max(nodes.items(), key=operator.itemgetter(1))])
+            if nodes
+            else nodes
+            for size, nodes in record.headroom.items()
+        },
+    )

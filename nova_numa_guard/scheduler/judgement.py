@@ -25,6 +25,7 @@ from nova_numa_guard import (
     occupancy,
     policies,
     report,
+    room,
 )
 from nova_numa_guard.scheduler import host_states
 
@@ -32,24 +33,35 @@ CONF = nova.conf.CONF
 LOG = logging.getLogger(__name__)
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class Judgement:
-    """What was found of one host, and what follows from it.
+# Not frozen, as little as what occupancy makes for each host.
+@dataclasses.dataclass(slots=True)
+class Look:
+    """What was found of one host, and what holds for it.
 
-    :param enforce: whether a verdict that it does not pass counts
-    :param isolation: in force on the host
+    :param record: what the host has reported
+    :param present: the guests on it
+    :param rule: what is to be kept apart on it
+    :param unreported: what is believed of hosts that have reported nothing
     """
 
-    verdict: isolation.Verdict
-    enforce: bool
-    isolation: isolation.Isolation
-    present: occupancy.HostContent
     record: report.Report | None
+    present: occupancy.HostContent
+    rule: 'Rule'
+    unreported: occupancy.Correction
 
-    @property
-    def removes(self) -> bool:
-        """Whether the host may not have a guest that is new."""
-        return self.enforce and not self.verdict.passes
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Rule:
+    """What holds for the hosts of some aggregates.
+
+    :param decision: whose word counts there
+    :param policy: the same, as hosts are judged by it
+    :param aggregates: kept, so that no other has the id of one of them
+    """
+
+    decision: policies.Decision
+    policy: isolation.Policy
+    aggregates: tuple[Any, ...]
 
 
 class Judge:
@@ -74,9 +86,9 @@ class Judge:
         """
         return Request(
             judge=self,
-            spec_obj=spec_obj,
             kind=host_states.kind_of(spec_obj),
             tied=bool(spec_obj.numa_topology),
+            need=room.Need(spec_obj.memory_mb, spec_obj.vcpus),
             lenient=(
                 self._on_moves.value == 'prefer'
                 and host_states.is_move(spec_obj)
@@ -84,6 +96,7 @@ class Judge:
             configured=isolation.Isolation(CONF.numa_guard.isolation),
             enforce=self._mode.value == 'enforce',
             mixed_hosts=isolation.MixedHosts(self._mixed_hosts.value),
+            unreported=host_states.assumed(),
         )
 
     def complain(self, host: str, *complaints: str) -> None:
@@ -97,59 +110,89 @@ class Judge:
 class Request:
     """A request, and the options that hold for it.
 
-    To read an option takes longer than to judge a host.
+    To read an option, or a field of the request, takes longer than to judge a
+    host.
 
     :param tied: whether the guest has a NUMA topology
+    :param need: what it asks for
     :param configured: the scheduler's own isolation
     :param lenient: whether a host of the wrong kind is better than none
+    :param unreported: what is believed of hosts that have reported nothing
     """
 
     judge: Judge
-    spec_obj: Any
     kind: guests.Kind | None
     tied: bool
+    need: room.Need
     lenient: bool
     configured: isolation.Isolation
     enforce: bool
     mixed_hosts: isolation.MixedHosts
+    unreported: occupancy.Correction
+    rules: dict[tuple[object, ...], Rule] = dataclasses.field(
+        default_factory=dict, init=False, repr=False, compare=False
+    )
 
-    def of(self, host_state: Any, room: bool = True) -> Judgement:
-        """Judge one host.
+    def look(self, host_state: Any) -> Look:
+        """Find out what there is to be known of one host.
 
-        :param room: whether to look if there is room as well
         :raises Exception: the host is not what Nova makes them
         """
         record = host_states.report_of(host_state)
-        present = host_states.content_of(host_state, record)
-        decision = policies.decide(
-            self.configured,
-            self.enforce,
-            host_states.wishes_of(host_state),
-            record.isolation if record else None,
+        return Look(
+            record,
+            host_states.content_of(host_state, record, self.unreported),
+            self._rule(host_state, record),
+            self.unreported,
         )
-        if decision.conflicts:
-            self.judge.complain(host_state.host, *decision.conflicts)
-        verdict = isolation.judge(
-            self.kind,
-            present,
-            isolation.Policy(
-                decision.isolation,
-                self.mixed_hosts,
-                decision.accepts,
-                record.dominant if record else None,
-            ),
-        )
+
+    def kind_fits(self, look: Look) -> isolation.Verdict:
+        """Whether the guest is of a kind that may join the host."""
+        return isolation.judge(self.kind, look.present, look.rule.policy)
+
+    def fits(self, host_state: Any, look: Look) -> isolation.Verdict:
+        """Whether it may join, and has room there.
+
+        :raises Exception: the host is not what Nova makes them
+        """
+        verdict = self.kind_fits(look)
         # A host of the wrong kind that may be kept for a move needs room too.
-        if room and not self.tied and (verdict.passes or self.lenient):
-            verdict = (
-                host_states.judge_room(
-                    host_state, self.spec_obj, record, present
-                )
-                or verdict
+        if self.tied or not (verdict.passes or self.lenient):
+            return verdict
+        return (
+            host_states.judge_room(
+                host_state,
+                self.need,
+                look.record,
+                look.present,
+                self.unreported,
             )
-        return Judgement(
-            verdict, decision.enforce, decision.isolation, present, record
+            or verdict
         )
+
+    def _rule(self, host_state: Any, record: report.Report | None) -> Rule:
+        """What holds for a host: it is settled once for all that are alike."""
+        compute = last = None
+        if record:
+            compute, last = record.isolation, record.dominant
+        key = compute, last, *map(id, host_state.aggregates)
+        rule = self.rules.get(key)
+        if rule is None:
+            decision = policies.decide(
+                self.configured,
+                self.enforce,
+                host_states.wishes_of(host_state),
+                compute,
+            )
+            policy = isolation.Policy(
+                decision.isolation, self.mixed_hosts, decision.accepts, last
+            )
+            rule = self.rules[key] = Rule(
+                decision, policy, tuple(host_state.aggregates)
+            )
+        if rule.decision.conflicts:
+            self.judge.complain(host_state.host, *rule.decision.conflicts)
+        return rule
 
 
 def name(spec_obj: Any) -> str:

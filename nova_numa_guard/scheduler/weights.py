@@ -12,6 +12,7 @@
 
 """Prefer hosts whose guests are of the kind that is to be placed."""
 
+import dataclasses
 import time
 from typing import Any
 
@@ -35,6 +36,21 @@ HEADROOM = 0.01
 # hold the rest of the weight beside it.
 LAST = -1e6
 
+_MULTIPLIER = 'numa_guard_weight_multiplier'  # in the metadata of aggregates
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class _Wanted:
+    """What all hosts are weighed by, read once for a request.
+
+    :param sizes: of pages, as headroom.page_sizes() has them
+    :param now: seconds since the epoch
+    """
+
+    request: judgement.Request
+    sizes: set[int]
+    now: float
+
 
 class NUMAGuardWeigher(weights.BaseHostWeigher):
     """Like with like; empty hosts are kept empty while others will do."""
@@ -47,13 +63,20 @@ class NUMAGuardWeigher(weights.BaseHostWeigher):
     def __init__(self) -> None:
         super().__init__()
         self._judge = judgement.Judge()
+        # It cannot change while the service runs, and to read it takes longer
+        # than to weigh a host.
+        self._multiplier: float = CONF.numa_guard.weight_multiplier
 
     def weight_multiplier(self, host_state: Any) -> float:
         """Override the weight multiplier."""
+        # Nova asks for each host, and hardly an aggregate says so.
+        for aggregate in host_state.aggregates:
+            if _MULTIPLIER in aggregate.metadata:
+                break
+        else:
+            return self._multiplier
         multiplier: float = utils.get_weight_multiplier(
-            host_state,
-            'numa_guard_weight_multiplier',
-            CONF.numa_guard.weight_multiplier,
+            host_state, _MULTIPLIER, self._multiplier
         )
         # Below zero, the hosts that should come last would come first.
         return max(0.0, multiplier)
@@ -66,37 +89,50 @@ class NUMAGuardWeigher(weights.BaseHostWeigher):
         found = [
             self._weigh(weighed.obj, request) for weighed in weighed_obj_list
         ]
-        most = max((room for _, room in found), default=0) or 1
-        return [weight + HEADROOM * room / most for weight, room in found]
+        share = HEADROOM / (max((room for _, room in found), default=0) or 1)
+        return [weight + share * room for weight, room in found]
 
     def _weigh_object(self, host_state: Any, weight_properties: Any) -> float:
         """The weight of a host that is compared with no other."""
         return self._weigh(host_state, self._request(weight_properties))[0]
 
-    def _request(self, spec_obj: Any) -> judgement.Request | None:
+    def _request(self, spec_obj: Any) -> '_Wanted | None':
         try:
-            return self._judge.request(spec_obj)
+            return _Wanted(
+                self._judge.request(spec_obj),
+                headroom.page_sizes(spec_obj),
+                time.time(),
+            )
         except Exception as exc:
             LOG.debug('NUMA guard cannot weigh hosts: %r', exc)
             return None
 
     def _weigh(
-        self, host_state: Any, request: judgement.Request | None
+        self, host_state: Any, wanted: '_Wanted | None'
     ) -> tuple[float, int]:
         """How well a host suits a guest, and the MiB that are free for it."""
-        if request is None:
+        if wanted is None:
             return isolation.NEUTRAL, 0
+        request = wanted.request
         try:
-            found = request.of(host_state, room=False)
-            sizes = headroom.page_sizes(request.spec_obj)
+            look = request.look(host_state)
+            decision = look.rule.decision
             weight = isolation.likeness(
-                request.kind, found.present, found.isolation
+                request.kind, look.present, decision.isolation
             )
-            if headroom.refused(found.record, sizes, time.time()):
+            if (
+                look.record
+                and look.record.refused
+                and headroom.refused(look.record, wanted.sizes, wanted.now)
+            ):
                 weight += 2 * LAST
-            if found.removes and request.lenient:
+            if (
+                request.lenient
+                and decision.enforce
+                and not request.kind_fits(look).passes
+            ):
                 weight += LAST
-            return weight, headroom.of(host_state, sizes, found)
+            return weight, headroom.of(host_state, wanted.sizes, look)
         except Exception as exc:
             LOG.debug('NUMA guard cannot weigh %s: %r', host_state, exc)
             return isolation.NEUTRAL, 0

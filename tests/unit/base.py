@@ -74,7 +74,7 @@ class TestCase(base.BaseTestCase):
         self.config = self.useFixture(config_fixture.Config(CONF))
         CONF([], default_config_files=[], default_config_dirs=[])
         self.log = self.useFixture(LogRecorder())
-        host_states._decode.cache_clear()
+        host_states._REPORTS.forget()
 
     def flags(self, **options):
         """Set options of [numa_guard]."""

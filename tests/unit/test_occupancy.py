@@ -29,14 +29,15 @@ def usage(
     *cells, memory=512, vcpus=0, count=0, reported=True, reserved=512, **fix
 ):
     """A host's usage; *fix* is what else its correction says."""
-    return occupancy.HostUsage(
-        memory=memory,
-        vcpus=vcpus,
-        guests=count,
-        cells=[occupancy.CellUsage(*cell) for cell in cells],
-        correction=occupancy.Correction(reserved, **fix),
-        reported=reported,
-    )
+    return {
+        'memory': memory,
+        'vcpus': vcpus,
+        'guests': count,
+        'cell_memory': sum(memory for memory, _ in cells),
+        'cell_cpus': sum(cpus for _, cpus in cells),
+        'correction': occupancy.Correction(reserved, **fix),
+        'reported': reported,
+    }
 
 
 class ShareTest(base.TestCase):
@@ -71,7 +72,7 @@ class HostContentTest(base.TestCase):
 
 class ContentTest(base.TestCase):
     def assert_content(self, floating, affined, present):
-        found = occupancy.content(present)
+        found = occupancy.content(**present)
         self.assertEqual((floating, affined), (found.floating, found.affined))
         return found
 
@@ -140,7 +141,7 @@ class ContentTest(base.TestCase):
     def test_a_guest_that_pins_more_cpus_than_it_has(self):
         """Its vCPUs are two, and its cell shows four CPUs."""
         found = occupancy.content(
-            usage(
+            **usage(
                 (1024, 4),
                 memory=512 + 2048,
                 vcpus=2 + 3,
@@ -151,7 +152,7 @@ class ContentTest(base.TestCase):
         self.assertEqual(3, found.untied.vcpus)
 
     def test_untied_vcpus_are_not_below_zero(self):
-        found = occupancy.content(usage((1024, 64), memory=1536, vcpus=2))
+        found = occupancy.content(**usage((1024, 64), memory=1536, vcpus=2))
         self.assertEqual(0, found.untied.vcpus)
 
     def test_an_exempt_guest_is_of_no_kind(self):
@@ -175,7 +176,7 @@ class ContentTest(base.TestCase):
 
     def test_an_exempt_guest_takes_room(self):
         found = occupancy.content(
-            usage(
+            **usage(
                 memory=512 + 3072,
                 vcpus=6,
                 count=2,
@@ -209,12 +210,12 @@ class ContentTest(base.TestCase):
             (((1024, 2),), 512 + 1024, 2),
             (((1024, 2),), 512 + 2048, None),
         ):
-            found = occupancy.content(usage(*cells, memory=memory, count=2))
+            found = occupancy.content(**usage(*cells, memory=memory, count=2))
             self.assertEqual(count, found.count)
 
     def test_only_an_unreported_host_is_estimated(self):
         for reported in (True, False):
-            found = occupancy.content(usage(reported=reported))
+            found = occupancy.content(**usage(reported=reported))
             self.assertIs(not reported, found.estimated)
 
     def test_unreported_memory_needs_vcpus_beside_affined_guests(self):
@@ -262,14 +263,13 @@ class ContentTest(base.TestCase):
     )
     def test_never_negative(self, cells, fix, memory, vcpus, count, reported):
         found = occupancy.content(
-            occupancy.HostUsage(
-                memory,
-                vcpus,
-                count,
-                [occupancy.CellUsage(*cell) for cell in cells],
-                fix,
-                reported,
-            )
+            memory,
+            vcpus,
+            count,
+            sum(memory for memory, _ in cells),
+            sum(cpus for _, cpus in cells),
+            fix,
+            reported,
         )
         for figure in (
             found.floating,
@@ -304,27 +304,28 @@ class ReportedTest(base.TestCase):
         """Guests on hidden cells, or with more CPUs than vCPUs, included."""
         found = [guest for guest, _, _ in here]
         cells = [
-            occupancy.CellUsage(guest.memory, cpus)
+            (guest.memory, cpus)
             for guest, visible, cpus in here
             if guest.tied and visible
         ]
+        cell_memory = sum(memory for memory, _ in cells)
+        cell_cpus = sum(cpus for _, cpus in cells)
         sums = census.tally(found)
         told = occupancy.content(
-            occupancy.HostUsage(
-                memory=memory + sum(guest.memory for guest in found),
-                vcpus=vcpus + sum(guest.vcpus for guest in found),
-                guests=len(found),
-                cells=cells,
-                correction=occupancy.Correction(
-                    memory,
-                    vcpus,
-                    sums.tied.memory - sum(cell.memory for cell in cells),
-                    sums.tied.vcpus - sum(cell.cpus for cell in cells),
-                    sums.exempt_floating,
-                    sums.exempt_affined,
-                ),
-                reported=True,
-            )
+            memory=memory + sum(guest.memory for guest in found),
+            vcpus=vcpus + sum(guest.vcpus for guest in found),
+            guests=len(found),
+            cell_memory=cell_memory,
+            cell_cpus=cell_cpus,
+            correction=occupancy.Correction(
+                memory,
+                vcpus,
+                sums.tied.memory - cell_memory,
+                sums.tied.vcpus - cell_cpus,
+                sums.exempt_floating,
+                sums.exempt_affined,
+            ),
+            reported=True,
         )
         known = census.content(found)
         self.assertEqual(known, told)

@@ -141,9 +141,10 @@ class NUMAGuardFilterTest(FilterTestCase):
             ('dominant', isolation.Reason.MINORITY_KIND),
         ):
             self.flags(mixed_hosts=word)
-            found = self.filter._judge.request(self.affined).of(host)
-            self.assertEqual(reason, found.verdict.reason)
-            self.assertIn('4096', found.verdict.detail)
+            request = self.filter._judge.request(self.affined)
+            verdict = request.fits(host, request.look(host))
+            self.assertEqual(reason, verdict.reason)
+            self.assertIn('4096', verdict.detail)
 
     def test_near_the_middle_the_host_has_the_last_word(self):
         for last in guests.Kind:

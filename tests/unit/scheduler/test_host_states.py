@@ -18,7 +18,14 @@ from nova import objects
 from nova.objects import fields
 from nova.scheduler import host_manager
 
-from nova_numa_guard import guests, isolation, occupancy, policies, report
+from nova_numa_guard import (
+    guests,
+    isolation,
+    occupancy,
+    policies,
+    report,
+    room,
+)
 from nova_numa_guard.scheduler import host_states
 from tests.unit import base, samples
 
@@ -398,7 +405,7 @@ class RoomTestCase(base.TestCase):
         record = host_states.report_of(host)
         return host_states.judge_room(
             host,
-            samples.request(memory=memory, vcpus=vcpus),
+            room.Need(memory, vcpus),
             record,
             host_states.content_of(host, record),
         )

@@ -41,6 +41,11 @@ class WeigherTestCase(base.TestCase):
         self.floating = samples.request()
         self.affined = samples.request(samples.guest_cell())
 
+    def multiplier(self, value):
+        """A service reads it when it starts."""
+        self.flags(weight_multiplier=value)
+        self.weigher = weights.NUMAGuardWeigher()
+
     def host(self, name='host1', floating=0, affined=0, huge=0, **values):
         return samples.host_state(
             samples.host_cell(0, huge=huge, memory_usage=affined),
@@ -169,7 +174,7 @@ class LikenessTest(WeigherTestCase):
         )
 
     def test_the_multiplier_is_an_option(self):
-        self.flags(weight_multiplier=3.0)
+        self.multiplier(3.0)
         self.assertEqual(3.0, self.weigher.weight_multiplier(self.host()))
         self.assertEqual(
             {'affined': 3.0, 'empty': 1.5},
@@ -181,7 +186,7 @@ class LikenessTest(WeigherTestCase):
         )
 
     def test_nought_turns_it_off(self):
-        self.flags(weight_multiplier=0.0)
+        self.multiplier(0.0)
         self.assertEqual(
             {'a': 0.0, 'b': 0.0},
             self.weights(
@@ -210,7 +215,7 @@ class LikenessTest(WeigherTestCase):
             self.assertEqual(0.0, self.aggregate(*values))
 
     def test_junk_falls_back_to_the_option(self):
-        self.flags(weight_multiplier=5.0)
+        self.multiplier(5.0)
         self.assertEqual(5.0, self.aggregate('junk'))
         self.assertEqual(5.0, self.aggregate('junk', '7'))
 
@@ -288,7 +293,7 @@ class HeadroomTest(WeigherTestCase):
 
     def mib(self, host, *sizes):
         record = test_host_states.host_states.report_of(host)
-        found = self.weigher._judge.request(self.floating).of(host)
+        found = self.weigher._judge.request(self.floating).look(host)
         self.assertEqual(record, found.record)
         return headroom.of(host, set(sizes), found)
 
@@ -539,7 +544,7 @@ class MoveTest(WeigherTestCase):
 
     def test_whatever_the_multiplier_but_a_tiny_one(self):
         for multiplier in (1.0, 2.0, 1e4):
-            self.flags(weight_multiplier=multiplier)
+            self.multiplier(multiplier)
             self.assert_order(
                 'right wrong',
                 self.moving,

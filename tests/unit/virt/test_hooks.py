@@ -68,7 +68,6 @@ KINDS = {
     'moved': [objects.MigrationContext],
     'page': [objects.NUMAPagesTopology],
     'placement': [report.SchedulerReportClient],
-    'small': [objects.NUMAPagesTopology],
     'spec_obj': [objects.RequestSpec],
     'specs': [whitelist.Whitelist],
     'topology': [objects.NUMATopology, objects.InstanceNUMATopology],
