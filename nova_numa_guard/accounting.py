@@ -88,15 +88,18 @@ def to_look_at(
         if claim.anywhere
         or (claim.uuid in starting and (claim.needs or claim.anywhere))
     }
+    users: dict[Key, set[str]] = {}
+    at_rest: dict[Key, int] = {}
+    for claim in claims:
+        for key, pages in _claimed(claim).items():
+            users.setdefault(key, set()).add(claim.uuid)
+            if claim.uuid not in starting:
+                at_rest[key] = at_rest.get(key, 0) + pages
     for pool in pools:
         key = pool.node, pool.page_size
-        here = [claim for claim in claims if claim.pages(*key)]
         bound = bounds.get(pool.page_size, availability.Bound())
-        at_rest = sum(
-            claim.pages(*key) for claim in here if claim.uuid not in starting
-        )
-        if bound.reserved or at_rest > pool.total - pool.free:
-            wanted.update(claim.uuid for claim in here)
+        if bound.reserved or at_rest.get(key, 0) > pool.total - pool.free:
+            wanted |= users.get(key, set())
     return frozenset(wanted)
 
 
@@ -144,21 +147,28 @@ def outsiders(
     :param starting: uuids of the guests that may not have all their pages
     :param pools: as the kernel has them
     """
-    claims = tuple(claims)
-    found = {}
-    for pool in pools:
-        key = pool.node, pool.page_size
-        unclaimed = pool.total - pool.free
-        for claim in claims:
-            if claim.uuid in held:
-                holds = held[claim.uuid].get(key, 0)
-            elif claim.uuid in starting:
-                holds = 0
-            else:
-                holds = claim.pages(*key)
-            unclaimed -= min(holds, counted.get(claim.uuid, {}).get(key, 0))
-        found[key] = max(0, unclaimed)
-    return found
+    found = {
+        (pool.node, pool.page_size): pool.total - pool.free for pool in pools
+    }
+    for claim in claims:
+        holds: Mapping[Key, int] = {}
+        if claim.uuid in held:
+            holds = held[claim.uuid]
+        elif claim.uuid not in starting:
+            holds = _claimed(claim)
+        for key, pages in counted.get(claim.uuid, {}).items():
+            if key in found:
+                found[key] -= min(holds.get(key, 0), pages)
+    return {key: max(0, pages) for key, pages in found.items()}
+
+
+def _claimed(claim: availability.Claim) -> dict[Key, int]:
+    """What a guest may use, by pool."""
+    return {
+        (need.node, need.page_size): need.pages
+        for need in claim.needs
+        if need.pages
+    }
 
 
 def correct(

@@ -161,7 +161,8 @@ class Truth:
         after = self._list()
         if after is None:
             return None, now
-        ours = [claim for claim in ours if claim in after]
+        remaining = frozenset(after)
+        ours = [claim for claim in ours if claim in remaining]
         self._seen = frozenset((each.uuid, each.domain_id) for each in after)
         self._outsiders = accounting.outsiders(
             ours, counted, held, launching, now

@@ -14,25 +14,31 @@
 
 from oslo_utils import uuidutils
 
-from nova_numa_guard import reservations, tuning
+from nova_numa_guard import (
+    accounting,
+    availability,
+    guests,
+    reservations,
+    tuning,
+)
 from nova_numa_guard.virt import answers, claims, needs
 from tests.unit import base, costs, samples
 from tests.unit.virt import domains, hosts
 
 
 class PageCheckTest(base.TestCase):
-    def cost(self, guests):
+    def cost(self, count):
         """Of a host with so many guests that run."""
         host = self.useFixture(hosts.Host())
         libvirt = domains.Host()
-        for number in range(guests):
+        for number in range(count):
             libvirt.add(
                 uuidutils.generate_uuid(),
                 number + 1,
                 *((node, 1 << 17, 2048) for node in range(2)),
             )
         for node in range(2):
-            pages = 64 * guests
+            pages = 64 * count
             host.machine.set_pool(node, 2048, total=pages + 64, free=64)
         host.machine.set_bound(2048)
         check = host.check
@@ -53,7 +59,7 @@ class PageCheckTest(base.TestCase):
             check.reservations.release(found)
 
         cost = costs.calls(start)
-        self.assertEqual(guests, len(check.figures(request.needs, ()).claims))
+        self.assertEqual(count, len(check.figures(request.needs, ()).claims))
         return cost
 
     def test_each_running_guest_costs_the_same(self):
@@ -77,4 +83,32 @@ class TuningTest(base.TestCase):
 
     def test_each_cell_costs_the_same(self):
         few, some, many = map(self.cost, (4, 8, 16))
+        self.assertEqual(2 * (some - few), many - some)
+
+
+class AuditTest(base.TestCase):
+    def cost(self, count):
+        """What is counted of so many guests that run."""
+        uuids = [f'guest-{number}' for number in range(count)]
+        needs = tuple(guests.PageNeed(node, 2048, 64) for node in (0, 1))
+        claims = [
+            availability.Claim(uuid, number, uuid, needs)
+            for number, uuid in enumerate(uuids)
+        ]
+        counted = {
+            uuid: {(node, 2048): 64 for node in (0, 1)} for uuid in uuids
+        }
+        pools = [
+            availability.Pool(node, 2048, 64 * count, 0) for node in (0, 1)
+        ]
+
+        def audit():
+            accounting.to_look_at(claims, pools, {}, ())
+            found = accounting.outsiders(claims, counted, {}, (), pools)
+            self.assertEqual({(0, 2048): 0, (1, 2048): 0}, found)
+
+        return costs.calls(audit)
+
+    def test_each_guest_costs_the_same(self):
+        few, some, many = map(self.cost, (50, 100, 200))
         self.assertEqual(2 * (some - few), many - some)
