@@ -91,7 +91,7 @@ def to_look_at(
     users: dict[Key, set[str]] = {}
     at_rest: dict[Key, int] = {}
     for claim in claims:
-        for key, pages in _claimed(claim).items():
+        for key, pages in claim.by_pool.items():
             users.setdefault(key, set()).add(claim.uuid)
             if claim.uuid not in starting:
                 at_rest[key] = at_rest.get(key, 0) + pages
@@ -155,20 +155,11 @@ def outsiders(
         if claim.uuid in held:
             holds = held[claim.uuid]
         elif claim.uuid not in starting:
-            holds = _claimed(claim)
+            holds = claim.by_pool
         for key, pages in counted.get(claim.uuid, {}).items():
             if key in found:
                 found[key] -= min(holds.get(key, 0), pages)
     return {key: max(0, pages) for key, pages in found.items()}
-
-
-def _claimed(claim: availability.Claim) -> dict[Key, int]:
-    """What a guest may use, by pool."""
-    return {
-        (need.node, need.page_size): need.pages
-        for need in claim.needs
-        if need.pages
-    }
 
 
 def correct(

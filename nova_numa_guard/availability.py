@@ -88,13 +88,14 @@ class Claim:
         default=binding.NOT_BOUND, compare=False
     )
 
-    def pages(self, node: int, page_size: int) -> int:
-        """How many pages of one pool it may use."""
-        return sum(
-            need.pages
+    @property
+    def by_pool(self) -> dict[Key, int]:
+        """How many pages it may use, by pool."""
+        return {
+            (need.node, need.page_size): need.pages
             for need in self.needs
-            if (need.node, need.page_size) == (node, page_size)
-        )
+            if need.pages
+        }
 
 
 @dataclasses.dataclass(frozen=True, slots=True)

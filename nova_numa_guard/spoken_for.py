@@ -112,7 +112,7 @@ def _promise(
                 spoken[key].touched += min(need.pages, held.get(key, 0))
             elif claim is not None and ends_first:
                 if key not in small:
-                    more = need.pages - claim.pages(*key)
+                    more = need.pages - claim.by_pool.get(key, 0)
                     spoken[key].promised += max(0, more)
             elif promise.uuid in returning:
                 spoken[key].returning += need.pages

@@ -28,7 +28,7 @@ from nova_numa_guard import (
     policies,
     report,
 )
-from nova_numa_guard.cloud import config, hosts, verdicts
+from nova_numa_guard.cloud import config, hosts, topologies
 from nova_numa_guard.scheduler import host_states
 
 CONF = nova.conf.CONF
@@ -95,7 +95,7 @@ class Content:
         """As capacity.free_in() has it."""
         topology = self.host.state.numa_topology
         return capacity.free_in(
-            verdicts.host_cells(topology) if topology else ()
+            topologies.host_cells(topology) if topology else ()
         )
 
 

@@ -18,28 +18,16 @@ from typing import Any
 
 from nova import exception, objects
 import nova.conf
-from nova.objects import fields
 from nova.scheduler.filters import numa_topology_filter
 from nova.virt import hardware
 
 from nova_numa_guard import explanation, fitting, occupancy, report
-from nova_numa_guard.cloud import hosts, requests
+from nova_numa_guard.cloud import hosts, requests, topologies
 from nova_numa_guard.scheduler import host_states, judgement
 
 CONF = nova.conf.CONF
 
 Opinion, Word = explanation.Opinion, explanation.Word
-
-_PINS = {
-    fields.CPUAllocationPolicy.DEDICATED,
-    fields.CPUAllocationPolicy.MIXED,
-}
-_SHARES = {
-    fields.CPUAllocationPolicy.SHARED,
-    fields.CPUAllocationPolicy.MIXED,
-    None,
-}
-
 
 _UNKNOWN = Opinion(
     Word.FAILS,
@@ -136,8 +124,8 @@ class Explainer:
                 'the host reports no NUMA topology',
             )
         known = fitting.fit(
-            guest_cells(self._spec.numa_topology),
-            host_cells(state.numa_topology),
+            topologies.guest_cells(self._spec.numa_topology),
+            topologies.host_cells(state.numa_topology),
             fitting.Ratios(
                 state.cpu_allocation_ratio, state.ram_allocation_ratio
             ),
@@ -152,7 +140,7 @@ class Explainer:
         Nova is asked again, without what may be in the way.
         """
         cells = self._spec.numa_topology.cells
-        pins = any(cell.cpu_policy in _PINS for cell in cells)
+        pins = any(cell.cpu_policy in topologies.PINS for cell in cells)
         if not self._fits(state):
             if pins:
                 return _fails(
@@ -212,52 +200,6 @@ class Explainer:
 
 def _fails(short: str, text: str) -> explanation.Opinion:
     return Opinion(Word.FAILS, short, text)
-
-
-def guest_cells(topology: Any) -> tuple[fitting.GuestCell, ...]:
-    """Translate nova.objects.InstanceNUMATopology."""
-    isolated = topology.emulator_threads_isolated
-    return tuple(
-        fitting.GuestCell(
-            id=cell.id,
-            memory=cell.memory,
-            page_size=(cell.pagesize if 'pagesize' in cell else None) or None,
-            shared=len(cell.cpuset),
-            dedicated=len(cell.pcpuset),
-            # Nova puts it beside the first cell.
-            overhead=1 if isolated and not index else 0,
-            pins=cell.cpu_policy in _PINS,
-            shares=cell.cpu_policy in _SHARES,
-        )
-        for index, cell in enumerate(topology.cells)
-    )
-
-
-def host_cells(topology: Any) -> tuple[fitting.HostCell, ...]:
-    """Translate nova.objects.NUMATopology."""
-    return tuple(
-        fitting.HostCell(
-            id=cell.id,
-            pages=tuple(
-                fitting.Pages(
-                    pages.size_kb,
-                    pages.total,
-                    pages.used,
-                    pages.reserved if 'reserved' in pages else 0,
-                )
-                for pages in sorted(
-                    cell.mempages or (), key=lambda pages: pages.size_kb
-                )
-            ),
-            memory=cell.memory,
-            memory_claimed=cell.memory_usage,
-            shared=len(cell.cpuset),
-            shared_claimed=cell.cpu_usage,
-            dedicated=len(cell.pcpuset),
-            pinned=len(cell.pinned_cpus),
-        )
-        for cell in topology.cells
-    )
 
 
 def emptied(host: hosts.Host) -> hosts.Host:

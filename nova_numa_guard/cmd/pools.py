@@ -125,12 +125,7 @@ def _look(
     ours = tuple(claim for claim in ours if claim in figures.claims)
     if not figures.complete:
         return figures, ours, {}
-    counted = {
-        claim.uuid: {
-            (need.node, need.page_size): need.pages for need in claim.needs
-        }
-        for claim in ours
-    }
+    counted = {claim.uuid: claim.by_pool for claim in ours}
     huge = [pool for pool in figures.pools if not pool.small]
     return (
         figures,

@@ -49,12 +49,7 @@ class ReserveCheck:
         except pools.UnreadableError as exc:
             raise checks.CannotCheckError(str(exc)) from exc
         # All that a guest claims counts as Nova's: one at rest holds it.
-        counted = {
-            claim.uuid: {
-                (need.node, need.page_size): need.pages for need in claim.needs
-            }
-            for claim in claims
-        }
+        counted = {claim.uuid: claim.by_pool for claim in claims}
         others = accounting.outsiders(claims, counted, {}, (), found)
         few = list(_too_few(found, others, reserved))
         if few:

@@ -120,12 +120,12 @@ class Delivery:
         Until it is asked for again: the service may be started again. Waits
         for INTERVAL at most.
         """
-        until = time.monotonic() + INTERVAL
+        until = self._clock() + INTERVAL
         with self._changed:
             self._wanted, self._left = False, None
             self._changed.notify_all()
-            while self._working and (left := until - time.monotonic()) > 0:
-                self._changed.wait(left)
+            while self._working and (left := until - self._clock()) > 0:
+                self._wait(self._changed, left)
 
     def _tracker(self) -> Any:
         """nova.compute.resource_tracker.ResourceTracker.

@@ -19,7 +19,7 @@ from nova.objects import fields
 from nova.virt import hardware
 
 from nova_numa_guard import fitting
-from nova_numa_guard.cloud import verdicts
+from nova_numa_guard.cloud import topologies
 from tests.unit import base, samples
 
 RATIOS = fitting.Ratios(cpu=1.5, ram=1.25)
@@ -27,7 +27,7 @@ GIANT, HUGE, SMALL = samples.GIANT, samples.HUGE, samples.SMALL
 
 
 def host(*cells):
-    return verdicts.host_cells(objects.NUMATopology(cells=list(cells)))
+    return topologies.host_cells(objects.NUMATopology(cells=list(cells)))
 
 
 def topology(*cells, isolated=False):
@@ -41,7 +41,7 @@ def topology(*cells, isolated=False):
 
 def fit(guests, hosts, **kwargs):
     return fitting.fit(
-        verdicts.guest_cells(topology(*guests, **kwargs)),
+        topologies.guest_cells(topology(*guests, **kwargs)),
         host(*hosts),
         RATIOS,
     )

@@ -18,7 +18,7 @@ from nova import objects
 
 from nova_numa_guard import fixture, report
 from nova_numa_guard.virt import claims, host_guests, truth
-from tests.unit import base, samples
+from tests.unit import base, costs, samples
 from tests.unit.virt import domains, records, test_reporter
 
 CELL = samples.guest_cell
@@ -528,3 +528,24 @@ class RefreshedTest(test_reporter.ReporterTestCase):
         [refusal] = after.refused
         self.assertEqual((0, 2048), (refusal.node, refusal.page_size))
         self.assertEqual(before.floating, after.floating)
+
+
+class CostTest(TruthTestCase):
+    def test_each_guest_costs_the_same(self):
+        """Many guests run on a host, and an audit sees all of them."""
+        found, number = [], 0
+        for count in (20, 40, 80):
+            while number < count:
+                number += 1
+                self.guest(number)
+            self.pool(0, 0, total=64 * count)
+            counted = host_guests.find(None, 'this', 'this-node')
+            found.append(
+                costs.calls(
+                    lambda counted=counted: self.truth.tell(
+                        self.text, self.machine.kernel, counted
+                    )
+                )
+            )
+        few, some, many = found
+        self.assertAlmostEqual(2, (many - some) / (some - few), delta=0.1)
